@@ -421,6 +421,7 @@ class _Comparison:
         if isinstance(value, _Made):
             yield from self._terms_made(points, value)
             return
+        value = replace(value, value=_as_sum(value.value))
         match value.value:
             case Binary("+" | "-" as op, left, right):
                 yield from self._terms(points, replace(value, value=left))
@@ -434,16 +435,8 @@ class _Comparison:
                 if len(ones) * len(others) > _MOST_TERMS:
                     raise NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
                 yield from (times(one, other) for one in ones for other in others)
-            case Call(function, (one, two, added)) if function in FMA.spellings:
-                whole = Binary("+", Binary("*", one, two), added)
-                yield from self._terms(points, replace(value, value=whole))
             case Const() | Convert() if _is_nothing(value.value):
                 return
-            case Convert(source, target, inner) if source.is_float and target.holds(source) and _is_ring(inner):
-                # A product is not rounded to the narrower type then.
-                wider = [Convert(source, target, one) for one in operands(inner)]
-                whole = Unary(inner.op, wider[0]) if isinstance(inner, Unary) else Binary(inner.op, *wider)
-                yield from self._terms(points, replace(value, value=whole))
             case Load():
                 if _unread(points, value) is not None:
                     raise NotShown(f"{value.statement} does not always read")
@@ -604,8 +597,19 @@ def _operation(value: Expr) -> str:
             return type(value).__name__
 
 
-def _is_ring(value: Expr) -> bool:
-    return (isinstance(value, Binary) and value.op in "+-*") or (isinstance(value, Unary) and value.op == "-")
+def _as_sum(value: Expr) -> Expr:
+    """A multiplication and addition as both, and a conversion of a sum or product to a wider type as one of what is
+    converted: a product is not rounded to the narrower type then. Other values as they are."""
+    match value:
+        case Call(function, (one, two, added)) if function in FMA.spellings:
+            return Binary("+", Binary("*", one, two), added)
+        case Convert(source, target, inner) if source.is_float and target.holds(source):
+            match inner:
+                case Unary("-", operand):
+                    return Unary("-", Convert(source, target, operand))
+                case Binary("+" | "-" | "*" as op, left, right):
+                    return Binary(op, Convert(source, target, left), Convert(source, target, right))
+    return value
 
 
 def _is_nothing(value: Expr) -> bool:

@@ -190,7 +190,8 @@ class Equations:
 
     def _times(self, names: Sequence[str]) -> dict[str, isl.Map]:
         depth = max(self.statements[name].depth for name in names)
-        return {n: map_from_affs(s.domain, original_affs(s, depth)) for n in names if (s := self.statements[n])}
+        users = [self.statements[name] for name in names]
+        return {s.name: map_from_affs(s.domain, original_affs(s, depth)) for s in users}
 
     def _last(
         self, s: Statement | None, at: isl.Map | None, element: isl.Map, writers: dict[str, isl.Map]

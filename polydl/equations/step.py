@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from polydl.equations.equality import Instances, check
 from polydl.model import isl
@@ -83,3 +83,22 @@ def applied(scop: Scop, steps: Iterable[Step]) -> Scop:
     for step in steps:
         scop = step.after
     return scop
+
+
+Choice = TypeVar("Choice")
+
+
+def together(
+    scop: Scop, ways: Iterable[Iterable[Choice]], made: Callable[[Scop, Choice], Step | None]
+) -> Iterator[Step]:
+    """What holds of the first of several ways to do things together, all at once first, of which anything does: a step
+    `made` for each choice, one after the other. Raises QuotaExceeded."""
+    for choices in ways:
+        done = False
+        for choice in choices:
+            step = made(scop, choice)
+            if step is not None and step.broken() is None:
+                yield step
+                scop, done = step.after, True
+        if done:
+            return

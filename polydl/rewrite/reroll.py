@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import Rule, Step, together
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
@@ -75,18 +75,12 @@ def reroll(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
         groups = _groups(scop)
     outermost = {scop.statement(group.base).position[0] for group in groups}
     nests = [[g for g in groups if scop.statement(g.base).position[0] == at] for at in sorted(outermost)]
-    for tried in ([groups], nests, [[group] for group in groups]):
-        found = False
-        for some in tried:
-            if not some:
-                return
-            step = _step(scop, some, reassociate)
-            useful = all(_is_all(scop, group, some) or _contracts(step.after, group) for group in some)
-            if useful and step.broken() is None:
-                yield step
-                scop, found = step.after, True
-        if found:
-            return
+
+    def made(scop: Scop, some: Sequence[_Group]) -> Step | None:
+        step = _step(scop, some, reassociate)
+        return step if all(_is_all(scop, one, some) or _contracts(step.after, one) for one in some) else None
+
+    yield from together(scop, ([groups], nests, [[group] for group in groups]) if groups else (), made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Const, Load, loads
+from polydl.model.expr import Const, Load
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.strides import strides_of
 from polydl.model.time import map_from_affs
 from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.cut import in_order, with_room
 from polydl.rewrite.expand import alone, finished, left
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
 from polydl.target.isa import has_register_blocks
@@ -78,7 +79,7 @@ def _step(scop: Scop, name: str) -> Step | None:
     array = free_name(scop, f"{PREFIX}{statement.accesses[statement.body.target].array}_{name}")
     with quota(f"the sums of {name}"):
         made = _made(scop, statement, array)
-    return None if isinstance(made, str) else Step(Beside(name, array), scop, made)
+    return None if made is None else Step(Beside(name, array), scop, made)
 
 
 def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
@@ -93,28 +94,22 @@ def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
     return bool(blocks) and alone(tried, adding) and left(tried, len(steps)) < left(finished(scop))
 
 
-def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
-    """The program after `Beside`, or why there is none."""
+def _made(scop: Scop, statement: Statement, array: str) -> Scop | None:
+    """The program after `Beside`; None where it is not known how many elements there are, or those are a lot."""
     body = statement.body
-    if not isinstance(body, Assignment) or not adds(body.op) or body.target_read is None:
-        return f"{statement.name} does not add"
+    assert isinstance(body, Assignment)
     target = statement.accesses[body.target]
-    if any(statement.accesses[i].array == target.array for i in loads(body.value)):
-        return f"{statement.name} reads {target.array}, to which it adds"
     strides = strides_of(scop, statement, target)
-    if strides is None:
-        return f"where {statement.name} adds is no affine function"
+    assert strides is not None  # says `_apart`
     outputs = [dim for dim, name in enumerate(statement.iterators) if strides[name] != 0]
     depth = next((at for at, dim in enumerate(outputs) if at != dim), len(outputs))
     if len(outputs) == statement.depth or not outputs:
-        return f"{statement.name} adds once to each element"
+        return None
     places = isl.domain_onto(target.relation.intersect_domain(statement.domain), outputs)
     iterations = isl.project_onto(statement.domain, outputs)
     box = box_of(iterations)
-    if not places.is_injective() or not places.is_single_valued():
-        return f"{statement.name} adds to an element in several iterations of its outer loops"
-    if box is None or not has_room(scop, [box]):
-        return f"how many elements {statement.name} adds to is not known"
+    if box is None or not places.is_single_valued() or not has_room(scop, [box]):
+        return None
     own = element_of(iterations, array, box)
     loops = isl.coordinates(statement.domain)
     held = map_from_affs(statement.domain, [loops[d] for d in outputs]).apply_range(isl.domain_named(own, None))
@@ -149,9 +144,8 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | str:
         ),
     )
     statements = [outer("z", 0), outer("e", 2)]
-    for s in scop.statements:
-        position = tuple(3 * p + (at == depth) for at, p in enumerate(s.position))
-        statements.append(replace(inner if s is statement else s, position=position))
-    ordered = tuple(sorted(statements, key=lambda s: s.position))
+    for s in with_room(scop, 3).statements:
+        place = [p + (at == depth) for at, p in enumerate(s.position)]
+        statements.append(replace(inner if s.name == statement.name else s, position=tuple(place)))
     arrays = {**scop.arrays, array: scratch_array(array, element, box)}
-    return replace(scop, statements=ordered, arrays=arrays)
+    return replace(in_order(scop, statements), arrays=arrays)

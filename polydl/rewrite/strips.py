@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import Rule, Step, together
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
@@ -58,18 +58,12 @@ def strips(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
         found = _found(scop)
     outermost = {scop.statement(name).position[0] for name, _ in found}
     nests = [tuple(one for one in found if scop.statement(one[0]).position[0] == at) for at in sorted(outermost)]
-    for tried in ([found], nests):
-        some_held = False
-        for some in tried:
-            if not some:
-                return
-            with quota(f"the tiles of {scop.function}"):
-                step = Step(Joined(some, reassociate), scop, _after(scop, dict(some)))
-            if step.broken() is None:
-                yield step
-                scop, some_held = step.after, True
-        if some_held or len(nests) == 1:
-            return
+
+    def made(scop: Scop, some: _Strips) -> Step:
+        with quota(f"the tiles of {scop.function}"):
+            return Step(Joined(some, reassociate), scop, _after(scop, dict(some)))
+
+    yield from together(scop, ([found], nests if len(nests) > 1 else []) if found else (), made)
 
 
 def _found(scop: Scop) -> _Strips:

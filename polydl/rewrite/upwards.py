@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import Rule, Step, together
 from polydl.model.scop import Scop, Statement
 
 _Loop = tuple[tuple[int, ...], str]
@@ -42,21 +42,12 @@ def upwards(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
     """Turn round every loop that runs downwards and may as well run upwards (`Upwards`): all together, or else one
     after the other from the outside in. Raises QuotaExceeded."""
     loops = list(dict.fromkeys(one for s in scop.statements for one in _downwards(s)))
-    if not loops:
-        return
-    for tried in ([tuple(loops)], [(one,) for one in loops]):
-        found = False
-        for some in tried:
-            step = Step(Upwards(some, reassociate), scop, _after(scop, some))
-            if step.broken() is None:
-                yield step
-                scop, found = step.after, True
-        if found:
-            return
 
+    def made(scop: Scop, some: Collection[_Loop]) -> Step:
+        turned = tuple(_turned(s, some) for s in scop.statements)
+        return Step(Upwards(tuple(some), reassociate), scop, replace(scop, statements=turned))
 
-def _after(scop: Scop, loops: Collection[_Loop]) -> Scop:
-    return replace(scop, statements=tuple(_turned(s, loops) for s in scop.statements))
+    yield from together(scop, ([loops], [[one] for one in loops]) if loops else (), made)
 
 
 def _downwards(statement: Statement) -> list[_Loop]:

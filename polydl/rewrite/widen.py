@@ -18,8 +18,8 @@ from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
-from polydl.model.types import ElementType
 from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.cut import in_order
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.target.isa import VECTOR_TYPES, has_register_blocks, kernel_contraction
 from polydl.target.products import inner_product
@@ -71,7 +71,7 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     element = scop.arrays[statement.accesses[body.target].array].element
     read = [scop.arrays[statement.accesses[i].array] for i in loads(body.value)]
     other = list(dict.fromkeys(a.name for a in read if a.element is not element and not a.is_scalar))
-    if not other or element not in VECTOR_TYPES:
+    if not other or element not in VECTOR_TYPES or not _is_product(body.value):
         return None
     copies = tuple(
         (array, free_name(scop, f"{PREFIX}{array}_{statement.name}"), f"{statement.name}w{number}")
@@ -79,19 +79,15 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     )
     with quota(f"the copies that {statement.name} reads"):
         made = _made(scop, statement, copies)
-    return None if isinstance(made, str) else Step(Widened(statement.name, copies), scop, made)
+    return None if made is None else Step(Widened(statement.name, copies), scop, made)
 
 
-def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | str:
-    """The program after `Widened`, or why there is none."""
+def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | None:
+    """The program after `Widened`; None where it is not known how much is copied, or that is a lot."""
     body = statement.body
-    if not isinstance(body, Assignment) or not adds(body.op):
-        return f"{statement.name} does not add"
-    target = statement.accesses[body.target]
-    element = scop.arrays[target.array].element
+    assert isinstance(body, Assignment)
+    element = scop.arrays[statement.accesses[body.target].array].element
     value, _ = explicit(body.value, lambda i: scop.arrays[statement.accesses[i].array].element)
-    if not _is_product(scop, statement, value, element):
-        return f"what {statement.name} adds is no product whose factors may be converted first"
     first = statement.position[0]
     room = len(copies) + 1
     statements: list[Statement] = []
@@ -102,18 +98,17 @@ def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str
         elements = _elements(statement, array)
         box = None if elements is None else box_of(elements)
         if elements is None or box is None:
-            return f"how much of {array} {statement.name} reads is not known"
+            return None
         boxes.append(box)
         arrays[copy] = scratch_array(copy, element, box)
         places[array] = element_of(elements, copy, box)
         statements.append(_copying(scop, statement, (array, copy, name), elements, box, room * first + number))
     if not has_room(scop, boxes):
-        return f"{statement.name} reads more than the program has room for a copy of"
+        return None
     for s in scop.statements:
         new = _reading(s, places, value) if s is statement else s
         statements.append(replace(new, position=(room * s.position[0] + len(copies), *s.position[1:])))
-    ordered = tuple(sorted(statements, key=lambda s: s.position))
-    return replace(scop, statements=ordered, arrays=arrays)
+    return replace(in_order(scop, statements), arrays=arrays)
 
 
 def _elements(statement: Statement, array: str) -> isl.Set | None:
@@ -128,28 +123,16 @@ def _elements(statement: Statement, array: str) -> isl.Set | None:
     return None if found is None else found.coalesce()
 
 
-def _is_product(scop: Scop, statement: Statement, value: Expr, element: ElementType) -> bool:
-    """Whether a value is a product that may as well be computed in `element`, every factor converted to it first."""
-
-    def typed(one: Expr) -> ElementType:
-        return explicit(one, lambda i: scop.arrays[statement.accesses[i].array].element)[1]
-
+def _is_product(value: Expr) -> bool:
+    """Whether a value is a product of elements and literals. Whether the factors may be converted first is for the
+    check to say."""
     match value:
-        case Load(access):
-            return not scop.arrays[statement.accesses[access].array].is_scalar or typed(value) is element
-        case Const():
-            return typed(value) is element or element.holds(typed(value))
-        case Convert(source, target, operand):
-            if isinstance(operand, Binary):
-                return value.exact and source.is_float and _is_product(scop, statement, operand, element)
-            return (value.exact or target is element) and isinstance(operand, Load | Const)
+        case Load() | Const():
+            return True
+        case Convert(_, _, operand):
+            return _is_product(operand)
         case Binary("*", left, right):
-            product = typed(value)
-            return (
-                product.is_float
-                and element.holds(product)
-                and all(_is_product(scop, statement, one, element) for one in (left, right))
-            )
+            return _is_product(left) and _is_product(right)
         case _:
             return False
 

@@ -103,8 +103,8 @@ def clamped(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 Shapes = Callable[[int, int, int], tuple[tuple[int, ...], ...]]
 CASES: dict[str, tuple[str, Callable[..., np.ndarray], Shapes, str, str]] = {
-    "same": (SAME, same, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 5 && n >= 5", "9 boxes"),
-    "rows": (ROWS, rows, lambda m, n, k: ((k, m), (n, k, 5), (n, m)), "m >= 9", "5 boxes"),
+    "same": (SAME, same, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 5 && n >= 5", "S1b7, S1b8"),
+    "rows": (ROWS, rows, lambda m, n, k: ((k, m), (n, k, 5), (n, m)), "m >= 9", "b3, S0b4"),
     "clamped": (
         CLAMPED, clamped, lambda m, n, k: ((k, m, n), (5, k, 3, 3), (5, m, n)), "m >= 18 && n >= 18",
         "S0 is cut where its subscripts change: S0p0, S0p1, S0p2, S0p3, S0p4",
