@@ -72,7 +72,8 @@ class Combiner:
     def called(self, element: ElementType) -> str:
         """The name of the function for values of such a type."""
         known = function_of(self.function)
-        return self.function if known is None else known.of(element)
+        own = None if known is None else known.of(element)
+        return own or self.function
 
     def start(self, element: ElementType) -> str | None:
         """C of what a group starts from; None where that is the m that there is."""
