@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pycparser import c_ast
 
@@ -17,7 +16,7 @@ from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.regions import Finder, Found
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.narrow_types import check_compiler
-from polydl.frontend.meaning.symbols import Scope, nodes
+from polydl.frontend.meaning.symbols import Scope, nodes, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText
@@ -212,7 +211,7 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     if lost:
         raise InputErrors([_outside(pragma) for pragma in lost])
     scops, errors, called, helpers = reading.scops, reading.errors, functions.called, functions.helpers
-    others: list[tuple[Any, InputError]] = []
+    others: list[tuple[c_ast.FuncDef, InputError]] = []
     for definition in _asked(functions.own, unit, function, helpers):
         name = str(definition.decl.name)
         if function is None and name in helpers and helpers[name] <= {scop.function for scop in scops}:
@@ -245,13 +244,13 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
 
 
-def _has_loops(function: Any) -> bool:
+def _has_loops(function: c_ast.FuncDef) -> bool:
     return any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
 
 
 def _asked(
-    functions: Sequence[Any], unit: Unit, function: str | None, helpers: Mapping[str, frozenset[str]]
-) -> list[Any]:
+    functions: Sequence[c_ast.FuncDef], unit: Unit, function: str | None, helpers: Mapping[str, frozenset[str]]
+) -> list[c_ast.FuncDef]:
     """The functions to look at, without helpers in a file that polydl wrote, and what was not asked for; those that
     others call behind these."""
     own = unit.source.text.startswith(GENERATED)
@@ -301,10 +300,8 @@ def _integer_parameters(unit: Unit) -> set[str]:
     scope = Scope()
     found: set[str] = set()
     for external in unit.externals:
-        defined = isinstance(external, c_ast.FuncDef)
-        scope.declare(external.decl if defined else external, Storage.GLOBAL, constant)
-        arguments = external.decl.type.args if defined else None
-        for parameter in arguments.params if arguments is not None else ():
+        scope.declare(external.decl if isinstance(external, c_ast.FuncDef) else external, Storage.GLOBAL, constant)
+        for parameter in parameters_of(external) if isinstance(external, c_ast.FuncDef) else ():
             symbol = Scope(scope).declare(parameter, Storage.PARAMETER, constant)
-            found |= {parameter.name} if symbol is not None and symbol.is_integer else set()
+            found |= {symbol.name} if symbol is not None and symbol.is_integer else set()
     return found

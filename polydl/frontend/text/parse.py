@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pycparser import c_ast, c_lexer, c_parser
+from pycparser.c_ast import Node
 from pycparser.c_parser import ParseError
 
 from polydl.base.errors import InputError, InputErrors, Span
@@ -38,12 +39,12 @@ class _Budget:
         self._left = MOST_TOKENS
         self._source = source
 
-    def lexer(self, **options: Any) -> c_lexer.CLexer:
+    def lexer(self, **options: object) -> c_lexer.CLexer:
         """A lexer that draws on this budget; in reading it raises InputErrors when nothing is left."""
         made = c_lexer.CLexer(**options)
         read = made.token
 
-        def token() -> Any:
+        def token() -> c_lexer.Token | None:
             self._left -= 1
             if self._left < 0:
                 reason = "reading this takes too long: macros expand to too much, or too much of it is no C"
@@ -55,10 +56,10 @@ class _Budget:
         return made
 
 
-class _Parser(c_parser.CParser):  # type: ignore[misc]
+class _Parser(c_parser.CParser):
     """pycparser, with a place in every error: some of its messages name the file alone."""
 
-    def _parse_error(self, msg: str, coord: Any) -> NoReturn:
+    def _parse_error(self, msg: str, coord: c_parser.Coord | str | None) -> NoReturn:
         tokens = getattr(self, "_tokens", None)
         if isinstance(coord, str) and tokens is not None:
             token = tokens.peek(1) or (tokens.peek(0) if tokens.mark() else None)
@@ -77,9 +78,9 @@ class Unit:
     source: SourceText
     preprocessed: Preprocessed
     places: Places
-    externals: tuple[Any, ...]
+    externals: tuple[Node, ...]
     """pycparser's external declarations, fragments left out."""
-    fragments: Mapping[int, Any]
+    fragments: Mapping[int, Node]
     """Pragma index -> the Compound of its C text."""
     chunks: Mapping[str, Chunk]
     """Function name -> its definition's chunk."""
@@ -140,8 +141,8 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
             raise InputErrors(
                 [InputError("the code is nested too deeply to be read", source.line_span(1), "take expressions apart")]
             ) from error
-    fragments: dict[int, Any] = {}
-    externals: list[Any] = []
+    fragments: dict[int, Node] = {}
+    externals: list[Node] = []
     for external in ast.ext:
         _with_types_inside(external)
         if isinstance(external, c_ast.FuncDef) and external.decl.name in fragment_text:
@@ -160,17 +161,18 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     )
 
 
-def _with_types_inside(external: Any) -> None:
+def _with_types_inside(external: Node) -> None:
     """Put the parameters' types of `f(n, x) int n; float *x; { … }` between the parentheses. The tree is changed."""
     if not isinstance(external, c_ast.FuncDef) or not external.param_decls:
         return
     declared = {decl.name: decl for decl in external.param_decls if isinstance(decl, c_ast.Decl)}
-    arguments = external.decl.type.args
+    arguments = external.decl.type.args if isinstance(external.decl.type, c_ast.FuncDecl) else None
+    assert arguments is not None, "what is declared behind them stands between them"
     arguments.params = [declared.get(getattr(one, "name", None), one) for one in arguments.params]
     external.param_decls = None
 
 
-def _check_functions(ast: Any) -> None:
+def _check_functions(ast: c_ast.FileAST) -> None:
     """Raise ParseError for a body behind what is no function (`struct s f { … }`), which pycparser lets pass."""
     for external in ast.ext:
         if isinstance(external, c_ast.FuncDef) and not isinstance(external.decl.type, c_ast.FuncDecl):
