@@ -61,8 +61,7 @@ CASES = {
     ),
     "loop-variables": (
         "int f(int m, float x[m])\n{\n@\n    for (m = 0; m < 10; m++) x[m] = 0;\n$\n    return m;\n}",
-        ("int f(int m, float x[m])\n{\n    int rows = m;\n@\n    for (int i = 0; i < rows; i++) x[i] = 0;\n$\n"
-        "    return m;\n}"),
+        "int f(int m, float x[m])\n{\n@\n    for (int i = 0; i < m; i++) x[i] = 0;\n$\n    return m;\n}",
     ),
     "out-of-bounds": (
         "void f(float x[100])\n{\n@\n    for (int i = 0; i <= 100; i++) x[i] = 0;\n$\n}",

@@ -188,7 +188,5 @@ def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
         known = scop.context.params()
         into = {s.name: _accumulators(scop, s) for s in scop.statements}
         return _merged(
-            d
-            for s, t in _sharing(scop.statements)
-            for d in _between(s, t, into[s.name], private, known, reads=reads)
+            d for s, t in _sharing(scop.statements) for d in _between(s, t, into[s.name], private, known, reads=reads)
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
 
@@ -24,9 +23,9 @@ _THREADPRIVATE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+threadprivate[ 
 class Functions:
     """The functions of a file."""
 
-    own: tuple[Any, ...]
+    own: tuple[c_ast.FuncDef, ...]
     """Definitions that stand in the file itself, in textual order."""
-    called: Mapping[str, Any]
+    called: Mapping[str, c_ast.FuncDef]
     """See lower.inlined.expanded."""
     helpers: Mapping[str, frozenset[str]]
     """See lower.inlined.expanded."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pycparser import c_ast
 
@@ -229,7 +228,7 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     if lost:
         raise InputErrors([_outside(pragma) for pragma in lost])
     scops, errors, called, helpers = reading.scops, reading.errors, functions.called, functions.helpers
-    others: list[tuple[Any, InputError]] = []
+    others: list[tuple[c_ast.FuncDef, InputError]] = []
     for definition in _asked(functions.own, unit, function, helpers):
         name = str(definition.decl.name)
         if function is None and name in helpers and helpers[name] <= {scop.function for scop in scops}:
@@ -263,7 +262,7 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
 
 
-def _has_loops(function: Any) -> bool:
+def _has_loops(function: c_ast.FuncDef) -> bool:
     return any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
 
 
@@ -274,8 +273,8 @@ def _loops(unit: Unit, name: str) -> bool:
 
 
 def _asked(
-    functions: Sequence[Any], unit: Unit, function: str | None, helpers: Mapping[str, frozenset[str]]
-) -> list[Any]:
+    functions: Sequence[c_ast.FuncDef], unit: Unit, function: str | None, helpers: Mapping[str, frozenset[str]]
+) -> list[c_ast.FuncDef]:
     """The functions to look at, without helpers in a file that polydl wrote, and what was not asked for; those that
     others call behind these."""
     own = unit.source.text.startswith(GENERATED)
@@ -332,9 +331,10 @@ def _integer_parameters(unit: Unit) -> set[str]:
         declared = external.decl if isinstance(external, c_ast.FuncDef) else external
         scope.declare(declared, Storage.GLOBAL, constant)
         # Bodies that hold no scop are left out, where pragmas say what one is: these are declarations.
-        defined = isinstance(getattr(declared, "type", None), c_ast.FuncDecl) and declared.name in unit.chunks
-        arguments = declared.type.args if defined else None
+        defined = isinstance(declared, c_ast.Decl) and declared.name in unit.chunks
+        kind = declared.type if isinstance(declared, c_ast.Decl) and defined else None
+        arguments = kind.args if isinstance(kind, c_ast.FuncDecl) else None
         for parameter in arguments.params if arguments is not None else ():
             symbol = Scope(scope).declare(parameter, Storage.PARAMETER, constant)
-            found |= {parameter.name} if symbol is not None and symbol.is_integer else set()
+            found |= {symbol.name} if symbol is not None and symbol.is_integer else set()
     return found

@@ -137,7 +137,7 @@ def signature(scops: Sequence[Scop], unit: Unit) -> Signature:
         raise InputError(f"the definition of {first.function} is not found", first.span)
     for scop in scops:
         _no_globals_written(scop)
-    declaration = definition.decl.type
+    declaration: Any = definition.decl.type
     outside = frozenset(_named_outside(definition.body, scops))
     declared = declaration.args.params if declaration.args is not None else []
     parameters = []

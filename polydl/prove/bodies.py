@@ -111,8 +111,8 @@ class Runner(Evaluator):
             case c_ast.FuncCall():
                 self._call(item, env)
             case c_ast.ExprList() if any(isinstance(e, c_ast.Assignment | c_ast.UnaryOp) for e in item.exprs):
-                for one in item.exprs:
-                    self._simple(one, env)
+                for part in item.exprs:
+                    self._simple(part, env)
             case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
                 without_effect(item)
             case _:
@@ -203,7 +203,7 @@ class Runner(Evaluator):
         arrays = {name for name, value in env.items() if isinstance(value, LocalArray)}
         if matters(item.stmt, found[0], arrays, self.closed):
             return None
-        left = condition.left
+        left: Any = condition.left
         beyond = isinstance(left, c_ast.BinaryOp) and left.op == "+" and condition.op == "<="
         name = left.left if beyond else left if condition.op == "<" else None
         if not isinstance(name, c_ast.ID) or name.name != found[0]:

@@ -186,17 +186,18 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
     """One statement of straight-line vector code. Raises Unreadable."""
     match item:
         case c_ast.Decl():
-            if isinstance(item.type, c_ast.PtrDecl):
+            kind: Any = item.type
+            if isinstance(kind, c_ast.PtrDecl):
                 env[item.name] = pointer(item.init, env, strides)
-            elif (element := spelled(" ".join(item.type.type.names))) is not None and element.is_int:
+            elif (element := spelled(" ".join(kind.type.names))) is not None and element.is_int:
                 env[item.name] = affine(item.init, env)
             else:
                 env[item.name] = symbol(item.init, env, strides)
         case c_ast.DeclList():
             for one in item.decls:
                 _straight(one, env, strides, stores)
-        case c_ast.Assignment(op="=", lvalue=c_ast.ID()):
-            env[item.lvalue.name] = symbol(item.rvalue, env, strides)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name)):
+            env[name] = symbol(item.rvalue, env, strides)
         case c_ast.If(cond=c_ast.ID(name="cut" | "stream" as why)) if item.iffalse is not None:
             _straight(item.iffalse, env, strides, stores)
             other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse

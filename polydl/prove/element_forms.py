@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from pycparser import c_ast
 
@@ -26,8 +26,7 @@ def check_forms(definition: Any) -> None:
         p.name: _named(p.type) for p in definition.decl.type.args.params if not isinstance(p.type, c_ast.PtrDecl)
     }
     for node in nodes(definition.body):
-        found = _FORM.fullmatch(node.name.name) if _is_call(node) else None
-        if found is None:
+        if not _is_call(node) or (found := _FORM.fullmatch(node.name.name)) is None:
             continue
         form, argument = found.group(2) or found.group(1), node.args.exprs[0]
         if "_all" in node.name.name:
@@ -48,7 +47,7 @@ def check_passed(call: Any, parameter: Any, operand: Pointer, arrays: Mapping[st
         raise Wrong(f"line {line_of(call)}: {operand.base} is passed as an array of {_pointee(parameter)}")
 
 
-def _is_call(node: Any) -> bool:
+def _is_call(node: Any) -> TypeGuard[c_ast.FuncCall]:
     return isinstance(node, c_ast.FuncCall) and isinstance(node.name, c_ast.ID) and node.args is not None
 
 

@@ -65,7 +65,8 @@ def answered(node: Any, asked: frozenset[str]) -> tuple[str, Any] | None:
         raise Unreadable(f"line {line_of(node)}: finite products in another form")
     if _text(loops[0]) != _text(others[0]) or not {_factors(p) for p in _products(loops[0])} <= asked:
         raise Unreadable(f"line {line_of(node)}: finite products of other numbers")
-    return pragma[0].args.exprs[0].value.strip('"'), others[0]
+    said: Any = pragma[0].args.exprs[0]
+    return said.value.strip('"'), others[0]
 
 
 def _items(node: Any) -> list[Any]:

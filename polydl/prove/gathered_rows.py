@@ -175,8 +175,9 @@ def accumulating(
     end = ends[name]
     x = symbol(declared.init, env, strides)
     value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
-    cut = assigned.rvalue if end.op == "=" else assigned.rvalue.right
-    rest = _shown(cut.iftrue.args.exprs[-1]) if isinstance(cut, c_ast.TernaryOp) else ""
+    cut: Any = assigned.rvalue if end.op == "=" else assigned.rvalue.right
+    chosen = cut.iftrue if isinstance(cut, c_ast.TernaryOp) else None
+    rest = _shown(chosen.args.exprs[-1]) if isinstance(chosen, c_ast.FuncCall) else ""
     row = end.combiner
     start = row.neutral
     neutral = f"*{name}" if start is None else "_zero()" if start == "0" else f"_all({start})"
@@ -209,13 +210,18 @@ def _check_zero(
 ) -> None:
     """A function that looks for the first zero looks at the values that the step takes, in their order. Raises
     Unreadable."""
-    items = definition.body.block_items if definition is not None else []
+    items: list[Any] = definition.body.block_items if definition is not None else []
     items = [i for i in items if not isinstance(i, c_ast.Cast)]
     match items:
-        case [c_ast.For(stmt=c_ast.Compound(block_items=[*before, value, test])) as loop, c_ast.Return()]:
+        case [
+            c_ast.For(stmt=c_ast.Compound(block_items=[*before, c_ast.Decl() as value, test])) as loop,
+            c_ast.Return(),
+        ]:
             variable, first = loop_start(loop)
             inside = {**env, variable: env["polydl_column"]}
-            same = all(made.get(m.name) == symbol(m.init, inside, strides) for m in before)
+            same = all(
+                isinstance(m, c_ast.Decl) and made.get(m.name) == symbol(m.init, inside, strides) for m in before
+            )
             whole = (
                 affine(first, {}) == ZERO and loop_step(loop, variable) == 1 and _shown(loop.cond) == f"{variable} < n"
             )

@@ -103,7 +103,8 @@ class Reader:
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_instance_\w+", name):
                 return self._said(name, item.args.exprs if item.args is not None else [], now, waiting)
             case c_ast.FuncCall(name=c_ast.ID(name="polydl_omp")):
-                return replace(waiting, omp=item.args.exprs[0].value.strip('"'))
+                said: Any = item.args.exprs[0]
+                return replace(waiting, omp=said.value.strip('"'))
             case c_ast.FuncCall(name=c_ast.ID()):
                 if not re.fullmatch(r"polydl\d*_stream_end", item.name.name):
                     call(self._walk, item, now.inside(), waiting)
@@ -242,10 +243,10 @@ class Reader:
             return None
         name = declared[0].name
         loops = [i for i in items if isinstance(i, c_ast.For)]
-        neutral = declared[0].init
-        neutral = neutral.value if isinstance(neutral, c_ast.Constant) else None
-        fits = len(declared) == len(ends) == len(loops) == 1 and isinstance(ends[0].rvalue, c_ast.ID)
-        if not fits or ends[0].rvalue.name != name or items.index(loops[0]) > items.index(ends[0]):
+        init = declared[0].init
+        neutral = init.value if isinstance(init, c_ast.Constant) else None
+        fits = len(declared) == len(ends) == len(loops) == 1
+        if not fits or getattr(ends[0].rvalue, "name", None) != name or items.index(loops[0]) > items.index(ends[0]):
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum of another form")
         row = of_assignment(ends[0].op)
         if row is None or neutral != row.neutral:

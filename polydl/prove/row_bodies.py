@@ -206,7 +206,9 @@ def _shown(node: Any) -> str:
 def _check_counted(definition: Any, length: int) -> None:
     """A number of columns below zero is none: it is not taken for a large one. Raises Unreadable."""
     kind = definition.decl.type.args.params[0].type
-    element = spelled(" ".join(kind.type.names)) if isinstance(kind, c_ast.TypeDecl) else None
+    element = None
+    if isinstance(kind, c_ast.TypeDecl) and isinstance(kind.type, c_ast.IdentifierType):
+        element = spelled(" ".join(kind.type.names))
     if length < 0 and (element is None or not element.is_int or element.unsigned):
         raise Unreadable("the number of columns has a type without negative values")
 

@@ -117,7 +117,7 @@ def place(node: Any, env: Mapping[str, Any], strides: Strides) -> Pointer:
             return Pointer(node.name, ZERO)
         case c_ast.ArrayRef():
             subscripts: list[Any] = []
-            base = node
+            base: Any = node
             while isinstance(base, c_ast.ArrayRef):
                 subscripts.insert(0, base.subscript)
                 base = base.name

@@ -93,10 +93,10 @@ def check_bounded(condition: Any, variable: str) -> None:
 
 def loop_step(item: Any, variable: str) -> int:
     """Step of a loop that counts upwards. Raises Unreadable."""
-    after = item.next
-    if isinstance(after, c_ast.UnaryOp) and after.op in ("p++", "++") and after.expr.name == variable:
+    after: Any = item.next
+    if isinstance(after, c_ast.UnaryOp) and after.op in ("p++", "++") and getattr(after.expr, "name", None) == variable:
         return 1
-    if isinstance(after, c_ast.Assignment) and after.op == "+=" and after.lvalue.name == variable:
+    if isinstance(after, c_ast.Assignment) and after.op == "+=" and getattr(after.lvalue, "name", None) == variable:
         value = affine(after.rvalue, {})
         if value.constant > 0 and not value.terms:
             return value.constant

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core.loop_forms import Loop
@@ -51,7 +51,7 @@ class Counter:
     """What the dimension is where the condition is asked first; None: that is not known, or data decide it."""
     shift: int
     """What the condition adds to it: the body sees that much more than the condition."""
-    condition: Any
+    condition: Node
     """In terms of what the body sees of the dimension."""
 
     @property
@@ -65,9 +65,10 @@ class Counter:
         return symbol_aff(self.variable).sub(constant_aff(self.shift))
 
     @property
-    def start_node(self) -> Any:
+    def start_node(self) -> Node:
         """Where it is given its first value, as far as the loop says so."""
-        return given(self.loop, self.judged) or self.loop.node
+        value = given(self.loop, self.judged)
+        return self.loop.node if value is None else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +84,16 @@ class Trips:
 
 def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter | None:
     """What counts a loop; None where nothing in its condition evolves by a number. `each`: what iterations add."""
+    asked = loop.condition
+    if asked is None:
+        return None
     for name in loop.judged:
         step = each[name].constant if name in each else None
         found = state.scope.find(name)
         if not step or found is None or found.integer is None:
             continue
         known = state.environment.get(name)
-        condition = _passing_zero(straight(loop.condition), name, step, found.integer)
+        condition = _passing_zero(straight(asked), name, step, found.integer)
         steps = [part for part in (*loop.taken, *loop.step) if name in assigned_names(part)]
         own = len(steps) == 1 and (name in loop.held or name not in loop.inside)
         own = own and found.storage is not Storage.PARAMETER
@@ -101,7 +105,7 @@ def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter |
     return None
 
 
-def given(loop: Loop, name: str) -> Any:
+def given(loop: Loop, name: str) -> Node | None:
     """The value that a loop's header gives a variable; None where it gives none."""
     for part in loop.first:
         match part:
@@ -120,7 +124,7 @@ def fresh(name: str, state: State) -> str:
     return name
 
 
-def _passing_zero(condition: Any, name: str, step: int, ctype: ElementType) -> Any:
+def _passing_zero(condition: Node, name: str, step: int, ctype: ElementType) -> Node:
     """`n != 0`, of an integer that is counted down by one, as `n > 0`: below zero it would leave its range."""
     match condition:
         case c_ast.BinaryOp(op="!=", left=left, right=c_ast.Constant(value="0")):
@@ -134,14 +138,14 @@ def _passing_zero(condition: Any, name: str, step: int, ctype: ElementType) -> A
     return c_ast.BinaryOp(">", left, c_ast.Constant("int", "0", condition.coord), condition.coord)
 
 
-def _near(node: Any, name: str) -> bool:
+def _near(node: Node, name: str) -> bool:
     """Whether an expression is a variable, or that and a number."""
     if isinstance(node, c_ast.BinaryOp) and node.op in ("+", "-") and isinstance(node.right, c_ast.Constant):
         node = node.left
     return isinstance(node, c_ast.ID) and node.name == name
 
 
-def _shifted(condition: Any, name: str, shift: int) -> Any:
+def _shifted(condition: Node, name: str, shift: int) -> Node:
     """A condition in terms of a variable to which `shift` was added."""
     if shift == 0:
         return condition
@@ -153,7 +157,7 @@ def _shifted(condition: Any, name: str, shift: int) -> Any:
     return with_in_place(instead, condition)
 
 
-def straight(condition: Any) -> Any:
+def straight(condition: Node) -> Node:
     """A condition on integers without `!` where comparisons say the same: `i < n` for `!(i >= n)`."""
     match condition:
         case c_ast.UnaryOp(op="!", expr=c_ast.UnaryOp(op="!", expr=same)):
@@ -161,8 +165,8 @@ def straight(condition: Any) -> Any:
         case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op=op, left=left, right=right)) if op in _OTHERWISE:
             return c_ast.BinaryOp(_OTHERWISE[op], left, right, condition.coord)
         case c_ast.UnaryOp(op="!", expr=c_ast.BinaryOp(op="||" | "&&" as op, left=left, right=right)):
-            parts = (straight(c_ast.UnaryOp("!", part, part.coord)) for part in (left, right))
-            return c_ast.BinaryOp("&&" if op == "||" else "||", *parts, condition.coord)
+            one, other = (straight(c_ast.UnaryOp("!", part, part.coord)) for part in (left, right))
+            return c_ast.BinaryOp("&&" if op == "||" else "||", one, other, condition.coord)
     return condition
 
 
@@ -200,9 +204,9 @@ def complaint(loop: Loop, state: State) -> InputError:
         if len([name for name in begun if name in mentions(loop.condition)]) != 1:
             return several(loop, state)
         begun = [name for name in begun if name in mentions(loop.condition)]
-    if not begun and node.init is not None:
+    if not begun and loop.header is not node:
         why = "the loop initialises more than one variable, or none"
-        return places.error(why, node.init, WRITE, topic="loop-headers")
+        return places.error(why, loop.header, WRITE, topic="loop-headers")
     steps = [*loop.taken, *loop.step]
     targets = [target(part) for part in steps if target(part) is not None]
     name = begun[0] if begun else targets[0] if targets else None
@@ -216,7 +220,7 @@ def complaint(loop: Loop, state: State) -> InputError:
     if found is not None:
         reason = refused(name, name in _declared(loop), found, state.settings, state.in_fragment)
         if reason is not None:
-            return places.error(reason[0], node.init or node, reason[1], topic="loop-variables")
+            return places.error(reason[0], loop.header, reason[1], topic="loop-variables")
     for part in steps:
         if target(part) == name:
             return not_stepped(part, name, state)
@@ -228,13 +232,13 @@ def complaint(loop: Loop, state: State) -> InputError:
 def several(loop: Loop, state: State) -> InputError:
     """That no one variable counts a loop."""
     why = "the loop initialises more than one variable"
-    return state.places.error(why, loop.node.init, _SEVERAL, topic="loop-headers")
+    return state.places.error(why, loop.header, _SEVERAL, topic="loop-headers")
 
 
-def not_stepped(node: Any, name: str, state: State) -> InputError:
+def not_stepped(node: Node, name: str, state: State) -> InputError:
     """Why a statement is no step of a loop's variable."""
 
-    def number_of(expr: Any) -> int | None:
+    def number_of(expr: Node) -> int | None:
         try:
             return state.evaluator.value(expr, universe()).constant
         except NotAffine:
@@ -261,7 +265,7 @@ def not_stepped(node: Any, name: str, state: State) -> InputError:
     return state.places.error(why, far, hint, topic="loop-headers")
 
 
-def begun_by(part: Any) -> str | None:
+def begun_by(part: Node) -> str | None:
     """The variable that a part of a header gives a value to."""
     match part:
         case c_ast.Decl(name=name, init=c_ast.Node()):
@@ -272,7 +276,7 @@ def begun_by(part: Any) -> str | None:
             return None
 
 
-def target(part: Any) -> str | None:
+def target(part: Node) -> str | None:
     """The variable that a part of a header changes; None for other expressions."""
     target = getattr(part, "lvalue", None) or getattr(part, "expr", None)
     return str(target.name) if isinstance(target, c_ast.ID) else None
@@ -427,15 +431,15 @@ def polynomial(of: isl.PwAff) -> Poly | None:
     return isl.parameter_terms(found[0][1])
 
 
-def _not_affine(places: Places, error: NotAffine, node: Any) -> InputError:
+def _not_affine(places: Places, error: NotAffine, node: Node) -> InputError:
     place = error.node if getattr(error.node, "coord", None) is not None else node
     hint = error.hint or "a loop bound may use outer loop variables, parameters and constants, min and max"
     return places.error(f"the loop bound is not affine: {error.why}", place, hint, topic=error.topic)
 
 
-def bounds(counter: Counter) -> list[tuple[Any, int]]:
+def bounds(counter: Counter) -> list[tuple[Node, int]]:
     """What a loop's variable is compared with so that the loop ends, each with 1 where the variable stays below it."""
-    found: list[tuple[Any, int]] = []
+    found: list[tuple[Node, int]] = []
     waiting = [counter.condition]
     while waiting:
         condition = waiting.pop()
@@ -453,7 +457,7 @@ def bounds(counter: Counter) -> list[tuple[Any, int]]:
     return found
 
 
-def _is_bound(condition: Any, variable: str, step: int) -> bool:
+def _is_bound(condition: Node, variable: str, step: int) -> bool:
     """Whether a condition is a conjunction of bounds on the variable in the direction in which it runs."""
     if not isinstance(condition, c_ast.BinaryOp):
         return False

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core import counters
-from polydl.frontend.core.loop_forms import Loop, loop_of
+from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, symbol, symbol_aff
 from polydl.frontend.meaning.constants import constant
@@ -40,7 +40,7 @@ from polydl.model.types import I64
 _BEGIN = "__polydl_begin_"
 """Begins the symbols for what integers are where an iteration begins."""
 
-Known = tuple[Value, Any] | None
+Known = tuple[Value, Node | None] | None
 """What the environment of a walk has of an integer."""
 
 
@@ -276,7 +276,7 @@ class _Execution:
             holds = holds.union(starts)
         return where.intersect(holds)
 
-    def run(self, node: Any) -> None:
+    def run(self, node: Node | None) -> None:
         """Execute a statement."""
         state = self.state
         match node:
@@ -315,7 +315,7 @@ class _Execution:
             case _:
                 state.forget(assigned_names(node))
 
-    def _step(self, name: str, op: str, by: Any) -> None:
+    def _step(self, name: str, op: str, by: Node) -> None:
         """Add to an integer. Whether it leaves the range of its type is seen where the walk does this step."""
         state = self.state
         known = state.environment.get(name)
@@ -329,7 +329,7 @@ class _Execution:
             return
         state.environment[name] = made, None
 
-    def _give(self, name: str, value: Any) -> None:
+    def _give(self, name: str, value: Node) -> None:
         state = self.state
         found = state.scope.find(name)
         if found is None or found.integer is None or name in state.settings.data:
@@ -340,7 +340,7 @@ class _Execution:
         except (NotAffine, NeedsData):
             state.environment[name] = None
 
-    def _if(self, node: Any) -> None:
+    def _if(self, node: c_ast.If) -> None:
         state = self.state
         before, outer = state.environment, state.domain
         if not assigned_names(node):
@@ -361,7 +361,7 @@ class _Execution:
         then, otherwise = arms
         state.environment = {name: merged(then.get(name), otherwise.get(name), holds) for name in {*then, *otherwise}}
 
-    def _loop(self, node: Any) -> None:
+    def _loop(self, node: AnyLoop) -> None:
         """A loop inside: what it adds is known where its iterations are counted."""
         state, loop = self.state, loop_of(node)
         changed = loop.changed | frozenset(name for part in loop.first for name in assigned_names(part))

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves
 from polydl.frontend.meaning.symbols import mentions, nodes
 
 STEPS = ("p++", "++", "p--", "--")
-LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
+AnyLoop = c_ast.For | c_ast.While | c_ast.DoWhile
 _MAYBE = (c_ast.TernaryOp, c_ast.FuncCall)
 
 
@@ -30,16 +30,16 @@ class Loop:
     The condition changes nothing. `once`: the body runs before the condition is asked for the first time.
     """
 
-    node: Any
+    node: AnyLoop
     """The loop as it is written."""
-    first: tuple[Any, ...]
+    first: tuple[Node, ...]
     """Declarations and expressions in front of it, of its header."""
-    condition: Any
+    condition: Node | None
     """None: it always holds."""
-    taken: tuple[Any, ...]
+    taken: tuple[Node, ...]
     """What the condition steps, whether or not it holds."""
-    body: Any
-    step: tuple[Any, ...]
+    body: Node
+    step: tuple[Node, ...]
     """What is done behind each iteration: in the header, or by the last statements of the body that step what the
     condition is on."""
     once: bool
@@ -47,6 +47,11 @@ class Loop:
     """Scalars that the body assigns to or declares."""
     left: bool
     """The body holds a `break` or `continue`."""
+
+    @property
+    def header(self) -> Node:
+        """What it sets first, for messages; the loop itself where that is nothing."""
+        return self.node.init if isinstance(self.node, c_ast.For) and self.node.init is not None else self.node
 
     @property
     def changed(self) -> frozenset[str]:
@@ -67,17 +72,17 @@ class Loop:
         return frozenset(name for part in self.step for name in assigned_names(part)).intersection(self.judged)
 
 
-def loop_of(node: Any) -> Loop:
+def loop_of(node: AnyLoop) -> Loop:
     """A `for`, `while` or `do` loop, taken apart."""
     body = node.stmt
-    first: tuple[Any, ...] = ()
-    step: tuple[Any, ...] = ()
+    first: tuple[Node, ...] = ()
+    step: tuple[Node, ...] = ()
     condition, once = node.cond, isinstance(node, c_ast.DoWhile)
     if isinstance(node, c_ast.For):
         first, step = listed(node.init), listed(node.next)
     if _always(condition) and not once:
         condition, body, once = _left(body, bare=not step)
-    taken: tuple[Any, ...] = ()
+    taken: tuple[Node, ...] = ()
     if condition is not None:
         steps, pure = _apart(condition, once)
         condition = pure
@@ -91,7 +96,7 @@ def loop_of(node: Any) -> Loop:
     return Loop(node, first, condition, taken, body, step, once, assigned_names(body), left)
 
 
-def counts(node: Any) -> bool:
+def counts(node: Node) -> bool:
     """Whether a statement is a loop that may be one of a region: each `for` loop, and `while` and `do` loops that step
     a variable of their condition."""
     if isinstance(node, c_ast.For):
@@ -104,7 +109,7 @@ def counts(node: Any) -> bool:
     return not loop.left and not steps.isdisjoint(loop.judged)
 
 
-def listed(node: Any) -> tuple[Any, ...]:
+def listed(node: Node | None) -> tuple[Node, ...]:
     """The parts of what stands in a header between two semicolons."""
     match node:
         case None:
@@ -115,7 +120,7 @@ def listed(node: Any) -> tuple[Any, ...]:
             return (node,)
 
 
-def stepped(node: Any) -> str | None:
+def stepped(node: Node) -> str | None:
     """The variable that a statement changes, of the form of a step; None for other statements."""
     match node:
         case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
@@ -128,13 +133,13 @@ def stepped(node: Any) -> str | None:
             return None
 
 
-def statements(body: Any) -> list[Any]:
+def statements(body: Node) -> list[Node]:
     """The statements of a loop's body."""
     items = list(body.block_items or []) if isinstance(body, c_ast.Compound) else [body]
     return [item for item in items if not isinstance(item, c_ast.EmptyStatement)]
 
 
-def sure_steps(expression: Any) -> list[Any]:
+def sure_steps(expression: Node) -> list[c_ast.UnaryOp]:
     """The steps in an expression that surely happen, of variables that it names nowhere else."""
     named = list(mentions(expression))
     sure = nodes(expression, lambda n: isinstance(n, _MAYBE) or getattr(n, "op", "") in ("&&", "||", "sizeof"))
@@ -146,14 +151,14 @@ def sure_steps(expression: Any) -> list[Any]:
     ]
 
 
-def _always(condition: Any) -> bool:
+def _always(condition: Node | None) -> bool:
     """Whether a loop's condition is none, or a number that always holds."""
     return condition is None or (
         isinstance(condition, c_ast.Constant) and condition.type == "int" and condition.value.rstrip("uUlL") == "1"
     )
 
 
-def _left(body: Any, bare: bool) -> tuple[Any, Any, bool]:
+def _left(body: Node, bare: bool) -> tuple[Node | None, Node, bool]:
     """Condition and body of an endless loop whose body begins or ends with `if (c) break;`, and whether it runs once
     before that is asked; `bare`: nothing is stepped behind the body."""
     items = statements(body)
@@ -167,7 +172,7 @@ def _left(body: Any, bare: bool) -> tuple[Any, Any, bool]:
     return None, body, False
 
 
-def _breaks(item: Any) -> Any:
+def _breaks(item: Node) -> Node | None:
     """The condition of `if (c) break;`; None for other statements."""
     if not isinstance(item, c_ast.If) or item.iffalse is not None:
         return None
@@ -177,20 +182,20 @@ def _breaks(item: Any) -> Any:
     return item.cond if isinstance(then, c_ast.Break) else None
 
 
-def _negated(condition: Any) -> Any:
+def _negated(condition: Node) -> Node:
     return c_ast.UnaryOp("!", condition, condition.coord)
 
 
-def _apart(condition: Any, once: bool) -> tuple[tuple[Any, ...], Any]:
+def _apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
     """The steps of a condition, and the condition without them: on the values in front of them, or, of a loop that
     runs `once` before, behind them."""
     steps = sure_steps(condition)
     if not steps:
         return (), condition
-    instead: dict[int, Any] = {}
+    instead: dict[int, Node] = {}
     for one in steps:
         up, behind = "+" in one.op, one.op.startswith("p")
-        value = one.expr
+        value: Node = one.expr
         if behind == once:
             # `i--` is one more than what i is behind it, `--i` one less than what it is in front of it
             op = "+" if up != once else "-"
@@ -199,7 +204,7 @@ def _apart(condition: Any, once: bool) -> tuple[tuple[Any, ...], Any]:
     return tuple(steps), with_in_place(instead, condition)
 
 
-def _step_apart(body: Any, condition: Any) -> tuple[tuple[Any, ...], Any]:
+def _step_apart(body: Node, condition: Node) -> tuple[tuple[Node, ...], Node]:
     """The last statement of a body that steps a variable of the condition, where none behind it mentions that, and the
     other statements; the body as it is where there is no such statement."""
     items = statements(body)
@@ -215,7 +220,7 @@ def _step_apart(body: Any, condition: Any) -> tuple[tuple[Any, ...], Any]:
     return (), body
 
 
-def _returns(body: Any) -> bool:
+def _returns(body: Node) -> bool:
     return any(isinstance(node, c_ast.Return) for node in nodes(body))
 
 
@@ -225,7 +230,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def value_before(variable: str, before: Sequence[Any], *, places: bool = False) -> Any:
+def value_before(variable: str, before: Sequence[Node], *, places: bool = False) -> Node | None:
     """The value that a variable is given in front of code, where it still is that value there; None where none is
     found. Between the two may stand declarations, statements that set other variables, and returns. `places`: it may
     be a place in an array."""
@@ -253,16 +258,16 @@ def value_before(variable: str, before: Sequence[Any], *, places: bool = False) 
             or (places and (isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "&")))
             for node in nodes(found)
         )
-        return found if plain and not changed & {variable, *mentions(found)} else None
+        return found if plain and found is not None and not changed & {variable, *mentions(found)} else None
     return None
 
 
-def _only_returns(node: Any) -> bool:
+def _only_returns(node: Node) -> bool:
     items = statements(node)
     return len(items) == 1 and isinstance(items[0], c_ast.Return)
 
 
-def _still(condition: Any) -> bool:
+def _still(condition: Node) -> bool:
     """Whether an expression changes nothing."""
     return not changed_names(condition) and not any(
         isinstance(node, (c_ast.FuncCall, c_ast.Assignment)) for node in nodes(condition)

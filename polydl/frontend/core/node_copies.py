@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
+
+_Node = TypeVar("_Node", bound=Node)
 
 
-def mapped(node: Any, child: Callable[[Any], Any]) -> Any:
+def mapped(node: _Node, child: Callable[[Node], Node]) -> _Node:
     """A copy of a node with what `child` makes of those in it."""
     made = object.__new__(type(node))
     for name in type(node).__slots__:
@@ -23,11 +26,11 @@ def mapped(node: Any, child: Callable[[Any], Any]) -> Any:
     return made
 
 
-def copied(node: Any) -> Any:
+def copied(node: _Node) -> _Node:
     """A tree with nodes of its own."""
-    return mapped(node, copied)
+    return mapped(node, lambda inner: copied(inner))
 
 
-def with_in_place(changed: Mapping[int, Any], node: Any) -> Any:
+def with_in_place(changed: Mapping[int, Node], node: Node) -> Node:
     """A copy of a tree with some nodes, by identity, in the place of others."""
     return changed[id(node)] if id(node) in changed else mapped(node, lambda inner: with_in_place(changed, inner))

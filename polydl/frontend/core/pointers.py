@@ -16,11 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
+from pycparser.c_parser import Coord
 
-from polydl.frontend.core.loop_forms import STEPS, listed, stepped, value_before
+from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, stepped, value_before
 from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.lower.inlined import Given
 from polydl.frontend.lower.member_nodes import written
@@ -68,7 +69,7 @@ def subscripted(found: Found, unit: Unit) -> Found:
     return found
 
 
-def _stepped(node: Any) -> Iterable[str]:
+def _stepped(node: Node) -> Iterable[str]:
     """What a node steps, or the header of a loop sets."""
     name = stepped(node)
     if name is not None:
@@ -78,7 +79,7 @@ def _stepped(node: Any) -> Iterable[str]:
             yield part.lvalue.name
 
 
-def _in_headers(items: Sequence[Any]) -> Iterable[str]:
+def _in_headers(items: Sequence[Node]) -> Iterable[str]:
     """Pointers that headers of loops declare."""
     for node in (node for item in items for node in nodes(item) if isinstance(node, c_ast.For)):
         for part in listed(node.init):
@@ -107,7 +108,7 @@ class _Rewriting:
     """Names that the region changes, but for what it declares."""
     at: dict[str, str] = field(init=False)
     """By pointer, the integer that becomes of it."""
-    bases: dict[str, Any] = field(default_factory=dict)
+    bases: dict[str, Node | None] = field(default_factory=dict)
     """By pointer, what it counts from at the moment; None: that is not known."""
     still: dict[str, Given] = field(default_factory=dict)
     """Where pointers point that do not move."""
@@ -129,7 +130,7 @@ class _Rewriting:
         self.scope = Scope(self.found.scope)
         self.assigned = frozenset().union(*map(changed_names, self.found.items))
 
-    def region(self) -> list[Any]:
+    def region(self) -> list[Node]:
         """The statements that the region becomes."""
         items = self.found.items
         for name in self._named_outside():
@@ -166,14 +167,14 @@ class _Rewriting:
 
     # Statements
 
-    def _statements(self, items: Iterable[Any]) -> list[Any]:
+    def _statements(self, items: Iterable[Node]) -> list[Node]:
         return [made for item in items for made in self._statement(item)]
 
-    def _one(self, node: Any) -> Any:
+    def _one(self, node: Node) -> Node:
         made = self._statements([node])
         return made[0] if len(made) == 1 else c_ast.Compound(made, node.coord)
 
-    def _statement(self, node: Any) -> list[Any]:
+    def _statement(self, node: Node) -> list[Node]:
         match node:
             case c_ast.Compound():
                 return [c_ast.Compound(self._scoped(node.block_items or []), node.coord)]
@@ -187,9 +188,9 @@ class _Rewriting:
                 return [self._if(node)]
             case c_ast.Switch():
                 self._forget_set([node])
-                made = c_ast.Switch(self._expression(node.cond), self._one(node.stmt), node.coord)
+                switch = c_ast.Switch(self._expression(node.cond), self._one(node.stmt), node.coord)
                 self._forget_set([node])
-                return [made]
+                return [switch]
             case c_ast.Decl():
                 return self._declaration(node)
             case c_ast.Assignment(lvalue=c_ast.ID(name=name)) if name in self.at and stepped(node) is None:
@@ -199,18 +200,18 @@ class _Rewriting:
             ):
                 return [self._stepped(node, name)]
             case _:
-                made = self._expression(node)
+                expression = self._expression(node)
                 self._changed(assigned_names(node))
-                return [made]
+                return [expression]
 
-    def _scoped(self, items: Sequence[Any]) -> list[Any]:
+    def _scoped(self, items: Sequence[Node]) -> list[Node]:
         before, self.scope = self.scope, Scope(self.scope)
         try:
             return self._statements(items)
         finally:
             self.scope = before
 
-    def _declaration(self, node: Any) -> list[Any]:
+    def _declaration(self, node: c_ast.Decl) -> list[Node]:
         self.scope.declare(node, Storage.REGION, constant)
         place = self._place(node.init) if isinstance(node.type, c_ast.PtrDecl) and node.init is not None else None
         if node.name in self.at:
@@ -222,27 +223,28 @@ class _Rewriting:
             self.still[node.name] = place
         return [self._expression(node)]
 
-    def _set(self, node: Any, name: str) -> Any:
+    def _set(self, node: c_ast.Assignment, name: str) -> Node:
         place = self._place(node.rvalue) if node.op == "=" else None
         if place is None:
             raise _NotFollowed(name)
         self.bases[name] = place.base
         return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), _offset(place, node), node.coord)
 
-    def _stepped(self, node: Any, name: str) -> Any:
+    def _stepped(self, node: c_ast.UnaryOp | c_ast.Assignment, name: str) -> Node:
         own = c_ast.ID(self.at[name], node.coord)
         self._base(name)
         if isinstance(node, c_ast.UnaryOp):
             return c_ast.UnaryOp(node.op, own, node.coord)
         value = node.rvalue
         if node.op == "=":
+            assert isinstance(value, c_ast.BinaryOp), "it is a step"
             if not isinstance(value.left, c_ast.ID) or value.left.name != name:
                 raise _NotFollowed(name)
             value = c_ast.BinaryOp(value.op, own, self._expression(value.right), value.coord)
             return c_ast.Assignment("=", own, value, node.coord)
         return c_ast.Assignment(node.op, own, self._expression(value), node.coord)
 
-    def _if(self, node: Any) -> Any:
+    def _if(self, node: c_ast.If) -> Node:
         condition = self._expression(node.cond)
         before = dict(self.bases)
         then = self._one(node.iftrue)
@@ -254,11 +256,11 @@ class _Rewriting:
         self._changed(assigned_names(node))
         return c_ast.If(condition, then, otherwise, node.coord)
 
-    def _loop(self, node: Any) -> Any:
+    def _loop(self, node: AnyLoop) -> Node:
         before, self.scope = self.scope, Scope(self.scope)
         try:
             made = mapped(node, lambda inner: inner)
-            if isinstance(node, c_ast.For):
+            if isinstance(node, c_ast.For) and isinstance(made, c_ast.For):
                 parts = [made for part in listed(node.init) for made in self._statement(part)]
                 made.init = _header(parts, node)
             again = [part for part in (node.cond, node.stmt, getattr(node, "next", None)) if part is not None]
@@ -269,14 +271,14 @@ class _Rewriting:
                 made.cond = self._expression(node.cond)
                 self.directions = {}
             made.stmt = self._one(node.stmt)
-            if isinstance(node, c_ast.For):
+            if isinstance(node, c_ast.For) and isinstance(made, c_ast.For):
                 made.next = _header([step for part in listed(node.next) for step in self._statement(part)], node)
             self._forget_set(again)
             return made
         finally:
             self.scope = before
 
-    def _forget_set(self, parts: Iterable[Any]) -> None:
+    def _forget_set(self, parts: Iterable[Node]) -> None:
         """What pointers count from that a loop sets anew is not known where it begins, nor behind it."""
         for node in (node for part in parts for node in nodes(part)):
             if isinstance(node, c_ast.Assignment) and stepped(node) is None and isinstance(node.lvalue, c_ast.ID):
@@ -293,7 +295,7 @@ class _Rewriting:
             if names & _read(place):
                 del self.still[name]
 
-    def _stepped_one_way(self, parts: Iterable[Any]) -> dict[str, int]:
+    def _stepped_one_way(self, parts: Iterable[Node]) -> dict[str, int]:
         ways: dict[str, set[int]] = {}
         for node in (node for part in parts for node in nodes(part)):
             match node:
@@ -310,7 +312,7 @@ class _Rewriting:
 
     # Expressions
 
-    def _expression(self, node: Any) -> Any:
+    def _expression(self, node: Node) -> Node:
         match node:
             case c_ast.BinaryOp(op=op, left=left, right=right) if op in _COMPARED:
                 made = self._compared(node, left, right)
@@ -325,13 +327,13 @@ class _Rewriting:
                 return c_ast.StructRef(self._expression(node.name), node.type, node.field, node.coord)
         return mapped(node, self._expression)
 
-    def _element(self, pointer: Any, at: Any, node: Any) -> Any:
+    def _element(self, pointer: Node, at: Node | None, node: Node) -> Node:
         place = self._place(pointer)
         if place is None:
             return mapped(node, self._expression)
         return c_ast.ArrayRef(place.base, _offset(_further(place, at, "+", node), node), node.coord)
 
-    def _compared(self, node: Any, left: Any, right: Any) -> Any:
+    def _compared(self, node: c_ast.BinaryOp, left: Node, right: Node) -> Node | None:
         """A comparison or difference of places with one base as one of integers; None for others."""
         one, other = self._place(left), self._place(right)
         if one is None or other is None:
@@ -346,22 +348,22 @@ class _Rewriting:
             op = "<" if way > 0 else ">" if way < 0 else op
         return c_ast.BinaryOp(op, _offset(one, node), _offset(other, node), node.coord)
 
-    def _from_origin(self, place: Given, node: Any) -> Given:
+    def _from_origin(self, place: Given, node: Node) -> Given:
         """A place that counts from a pointer of the region's as one that counts from where that points at first."""
         origin = self.origins.get(written(place.base))
         return place if origin is None else _further(origin, place.at, "+", node)
 
-    def _moves(self, pointer: Any) -> bool:
+    def _moves(self, pointer: Node) -> bool:
         """Whether an expression is a pointer that moves, or so far behind it."""
         return _root(pointer) in self.at
 
-    def _base(self, name: str) -> Any:
+    def _base(self, name: str) -> Node:
         base = self.bases.get(name)
         if base is None:
             raise _NotFollowed(name)
         return base
 
-    def _place(self, node: Any) -> Given | None:
+    def _place(self, node: Node) -> Given | None:
         """The array, row or pointer that a pointer expression counts from, and how far; None for other expressions."""
         match node:
             case c_ast.ID(name=name) if name in self.at and name in self.bases:
@@ -373,7 +375,8 @@ class _Rewriting:
                     raise _NotFollowed(name)  # it may happen, or not
                 return Given(self._base(name), c_ast.UnaryOp(op, c_ast.ID(self.at[name], node.coord), node.coord))
             case c_ast.ID() | c_ast.ArrayRef():
-                depth, array = 0, node
+                array: Node = node
+                depth = 0
                 while isinstance(array, c_ast.ArrayRef):
                     depth, array = depth + 1, array.name
                 symbol = self.scope.find(array.name) if isinstance(array, c_ast.ID) else None
@@ -395,7 +398,7 @@ class _Rewriting:
                 return None
 
 
-def _root(pointer: Any) -> str:
+def _root(pointer: Node) -> str:
     """The name of the pointer that an expression is so far behind."""
     match pointer:
         case c_ast.ID(name=name):
@@ -416,11 +419,11 @@ def _read(place: Given) -> set[str]:
     return {name for part in parts for name in mentions(part)}
 
 
-def _is_id(node: Any) -> bool:
+def _is_id(node: Node) -> bool:
     return isinstance(node, c_ast.ID)
 
 
-def _further(place: Given, by: Any, op: str, node: Any) -> Given:
+def _further(place: Given, by: Node | None, op: str, node: Node) -> Given:
     """A place so many elements behind another, or in front of it."""
     if by is None:
         return place
@@ -429,19 +432,20 @@ def _further(place: Given, by: Any, op: str, node: Any) -> Given:
     return Given(place.base, c_ast.BinaryOp(op, place.at, by, node.coord))
 
 
-def _offset(place: Given, node: Any) -> Any:
+def _offset(place: Given, node: Node) -> Node:
     return c_ast.Constant("int", "0", node.coord) if place.at is None else place.at
 
 
-def _counter(name: str, value: Any, coord: Any) -> Any:
+def _counter(name: str, value: Node | None, coord: Coord | None) -> Node:
     type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
     return c_ast.Decl(name, [], [], [], [], type_, value, None, coord)
 
 
-def _header(parts: list[Any], node: Any) -> Any:
+def _header(parts: list[Node], node: Node) -> Node | None:
     """What stands in a header between two semicolons, of its parts."""
     if not parts:
         return None
-    if all(isinstance(part, c_ast.Decl) for part in parts):
-        return c_ast.DeclList(parts, node.coord)
+    declared = [part for part in parts if isinstance(part, c_ast.Decl)]
+    if len(declared) == len(parts):
+        return c_ast.DeclList(declared, node.coord)
     return parts[0] if len(parts) == 1 else c_ast.ExprList(parts, node.coord)

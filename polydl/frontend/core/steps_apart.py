@@ -9,16 +9,16 @@ A step is taken out where it surely happens and the statement names its variable
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.core.loop_forms import sure_steps
 from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.meaning.symbols import nodes
 
 
-def stepped_apart(body: Any) -> None:
+def stepped_apart(body: Node) -> None:
     """Take the steps out of the assignments of a function. The tree is changed."""
     for node in list(nodes(body)):
         match node:
@@ -33,12 +33,12 @@ def stepped_apart(body: Any) -> None:
                 node.iffalse = None if node.iffalse is None else _one(node.iffalse)
 
 
-def _one(item: Any) -> Any:
+def _one(item: Node) -> Node:
     parts = _apart(item)
     return item if len(parts) == 1 else c_ast.Compound(parts, item.coord)
 
 
-def _apart(statement: Any) -> list[Any]:
+def _apart(statement: Node) -> list[Node]:
     """An assignment with the steps in it before and behind it."""
     steps = sure_steps(statement) if isinstance(statement, c_ast.Assignment) else []
     if not steps:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
+from pycparser.c_parser import Coord
 
 from polydl.frontend.meaning.records import Leaf, Records
 
@@ -19,7 +20,7 @@ def places(leaf: Leaf) -> Iterator[tuple[int, ...]]:
     yield from product(*(range(extent) for extent in leaf.dims))
 
 
-def member_at(structure: Any, leaf: Leaf, at: Sequence[int], coord: Any) -> Any:
+def member_at(structure: Node, leaf: Leaf, at: Sequence[int], coord: Coord | None) -> Node:
     """The expression `structure.pos[1]`."""
     node = structure
     for name in leaf.path.split(".")[1:]:
@@ -29,25 +30,30 @@ def member_at(structure: Any, leaf: Leaf, at: Sequence[int], coord: Any) -> Any:
     return node
 
 
-def copied(records: Records, type_: Any, target: Any, value: Any) -> Any:
+def copied(records: Records, type_: Node, target: Node, value: Node) -> Node | None:
     """`target = value` of structures as one assignment for each number; None where there are too many, or not only
     numbers. Raises Unknown."""
     leaves = list(records.leaves(type_))
     if any(leaf.pointer for leaf in leaves) or sum(leaf.count for leaf in leaves) > MOST_MEMBERS:
         return None
     made = [
-        c_ast.Assignment("=", *(member_at(side, leaf, at, side.coord) for side in (target, value)), target.coord)
+        c_ast.Assignment(
+            "=",
+            member_at(target, leaf, at, target.coord),
+            member_at(value, leaf, at, value.coord),
+            target.coord,
+        )
         for leaf in leaves
         for at in places(leaf)
     ]
     return c_ast.Compound(made, target.coord)
 
 
-def given(records: Records, type_: Any, values: Any) -> dict[str, Any] | None:
+def given(records: Records, type_: Node, values: c_ast.InitList) -> dict[str, Node | None] | None:
     """What an initialiser in braces gives to the members of a structure, by their paths, None to those that it leaves
     out (they are 0); None where it is of another form. Raises Unknown."""
     leaves = list(records.leaves(type_))
-    found: dict[str, Any] = {leaf.path: None for leaf in leaves}
+    found: dict[str, Node | None] = {leaf.path: None for leaf in leaves}
     if any(leaf.pointer or leaf.dims for leaf in leaves) or len(values.exprs) > len(leaves):
         return None
     for leaf, value in zip(leaves, values.exprs, strict=False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower import written_out
 from polydl.frontend.lower.raw import Given, RawAssignment
@@ -28,10 +29,10 @@ class Assignments(State):
     """A walk as far as assignments and declarations go."""
 
     @abstractmethod
-    def _keep(self, node: Any) -> None:
+    def _keep(self, node: Node) -> None:
         """Make one statement of the code at `node`, which data steer."""
 
-    def _declaration(self, node: Any) -> None:
+    def _declaration(self, node: c_ast.Decl) -> None:
         array = isinstance(node.type, c_ast.ArrayDecl) and node.init is not None
         found = self.declare(written_out.without_const(node) if array else node)
         if found.levels:
@@ -49,7 +50,7 @@ class Assignments(State):
             target = c_ast.ID(found.name, node.coord)
             self._assignment(node, target, "=", node.init, begins=True)
 
-    def _pointer(self, node: Any, found: Symbol) -> None:
+    def _pointer(self, node: c_ast.Decl, found: Symbol) -> None:
         """A pointer into an array, to an element or to rows, becomes another name for that part of it."""
         if node.init is None or any(level.pointer for level in found.levels[1:]) or node.storage:
             raise self.places.error(
@@ -108,7 +109,7 @@ class Assignments(State):
         terms = (term for one in (*subscripts, offset) if isinstance(one, Chosen) for _, term in one.terms)
         return next(filter(None, (self._changing(term) for term in terms if not isinstance(term, Value))), None)
 
-    def _changing(self, node: Any) -> str | None:
+    def _changing(self, node: Node) -> str | None:
         """A name in an expression whose value may be another one where it is evaluated later; None: it stays."""
         for name in mentions(node):
             found = self.scope.find(name)
@@ -122,12 +123,12 @@ class Assignments(State):
                 return name
         return None
 
-    def _no_pointers(self, node: Any) -> None:
+    def _no_pointers(self, node: Node) -> None:
         """A microkernel must not use a pointer of the region, which the output does not declare."""
         for declaration in self._pointers_of(node):
             self._no_pointer(declaration.name, node)
 
-    def _no_pointer(self, name: str, node: Any) -> NoReturn:
+    def _no_pointer(self, name: str, node: Node) -> NoReturn:
         raise self.places.error(
             f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
             node,
@@ -135,17 +136,19 @@ class Assignments(State):
             topic="pointers",
         )
 
-    def _pointers_of(self, node: Any) -> list[Any]:
+    def _pointers_of(self, node: Node) -> list[c_ast.Decl]:
         """Declarations of the region's pointers that code at `node` uses, each behind those that it needs itself."""
-        found: dict[str, Any] = {}
+        found: dict[str, c_ast.Decl] = {}
         for name in mentions(node):
             pointer = self.pointers.get(name)
             if pointer is not None and self.scope.find(name) is pointer.symbol:
-                found |= {one.name: one for one in self._pointers_of(pointer.symbol.node.init)}
-                found[name] = pointer.symbol.node
+                declared = pointer.symbol.decl
+                assert declared.init is not None, "it points to something"
+                found |= {one.name: one for one in self._pointers_of(declared.init)}
+                found[name] = declared
         return list(found.values())
 
-    def _with_pointers(self, node: Any) -> Any:
+    def _with_pointers(self, node: Node) -> Node:
         """Code that is kept as text, with the declarations of the region's pointers that it uses. Raises InputError
         where one would point somewhere else there."""
         declarations = self._pointers_of(node)
@@ -156,7 +159,7 @@ class Assignments(State):
                 self._no_pointer(one.name, node)
         return c_ast.Compound([*declarations, node], node.coord) if declarations else node
 
-    def _assignment(self, node: Any, target: Any, op: str, value: Any, *, begins: bool = False) -> None:
+    def _assignment(self, node: Node, target: Node, op: str, value: Node, *, begins: bool = False) -> None:
         """`begins`: the value that a declaration gives, to a constant as well."""
         if isinstance(target, c_ast.ID):
             name = target.name
@@ -188,7 +191,7 @@ class Assignments(State):
                 return
         self._store(node, target, op, value, begins=begins)
 
-    def _temporary(self, node: Any, found: Symbol, op: str, value: Any) -> None:
+    def _temporary(self, node: Node, found: Symbol, op: str, value: Node) -> None:
         """An integer scalar: remember its value instead of making a statement."""
         if found.storage is Storage.GLOBAL or found.name in self.settings.escaping:
             raise NeedsData(found.name)
@@ -202,7 +205,7 @@ class Assignments(State):
             raise NeedsData(found.name) from None
         self.environment[found.name] = (new_value, self.substituted(value))
 
-    def _store(self, node: Any, target: Any, op: str, value: Any, *, begins: bool) -> None:
+    def _store(self, node: Node, target: Node, op: str, value: Node, *, begins: bool) -> None:
         builder = self.values()
         where = self.domain
         write = builder.written(target, where)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawStatement
@@ -21,12 +21,13 @@ from polydl.frontend.meaning.affine import symbol_aff
 from polydl.frontend.meaning.liveness import Effect, assigned_names, changed_names, effect
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.model import isl
 from polydl.model.scop import Storage
 
 _OWN = (Storage.LOCAL, Storage.REGION)
 
 
-def hidden_data(node: Any, state: State) -> None:
+def hidden_data(node: Node, state: State) -> None:
     """Raise NeedsData for an integer that the code changes: its value behind the code depends on data."""
     own = counters(node) | {decl.name for decl in _declared(node)}
     for name in sorted(changed_names(node) - own):
@@ -35,7 +36,7 @@ def hidden_data(node: Any, state: State) -> None:
             raise NeedsData(name)
 
 
-def without_own(inner: Sequence[RawStatement], node: Any, state: State) -> tuple[RawStatement, ...]:
+def without_own(inner: Sequence[RawStatement], node: Node, state: State) -> tuple[RawStatement, ...]:
     """The statements of the code at `node` without accesses to what is its own; the others may happen."""
     own = {id(decl) for decl in _declared(node)} | {id(symbol.node) for symbol in private(node, state)}
     return tuple(
@@ -44,7 +45,7 @@ def without_own(inner: Sequence[RawStatement], node: Any, state: State) -> tuple
     )
 
 
-def private(node: Any, state: State) -> list[Symbol]:
+def private(node: Node, state: State) -> list[Symbol]:
     """Scalars of the function that nothing but the code at `node` mentions in the region, nor needs behind it, and that
     it never reads before it has given them a value: it may as well declare them itself."""
     found = []
@@ -59,14 +60,16 @@ def private(node: Any, state: State) -> list[Symbol]:
             continue
         if symbol.is_integer and name not in state.settings.data:
             continue  # a loop variable, or one whose values are known
+        region = state.settings.region
+        assert region is not None, "it is walked"
         inside = {id(at) for at in nodes(node) if isinstance(at, c_ast.ID)}
-        named = (at for at in nodes(state.settings.region) if isinstance(at, c_ast.ID) and at.name == name)
+        named = (at for at in nodes(region) if isinstance(at, c_ast.ID) and at.name == name)
         if all(id(at) in inside for at in named) and effect([node], name) is not Effect.READS:
             found.append(symbol)
     return found
 
 
-def body(node: Any, whole: Any, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
+def body(node: Node, whole: Node, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
     """The code at `node` as the body of one statement; `whole`: with the pointers that it uses, if any. Raises
     InputError."""
     lines = written(whole).splitlines()
@@ -75,12 +78,14 @@ def body(node: Any, whole: Any, inner: tuple[RawStatement, ...], state: State) -
     return RawBlackBox(text, _locals(state, whole, counters(node)), inner, lanes)
 
 
-def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str, Any], ...]:
+def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[str, isl.PwAff | None], ...]:
     """What the text needs declared around it: the loop variables and affine temporaries that it reads, with their
     values, and the loop variables that it sets itself."""
     names = set(mentions(node))
     own = {decl.name for decl in _declared(node)}
-    result: list[tuple[str, Any]] = [(f"{symbol.ctype.c} {symbol.name}", None) for symbol in private(node, state)]
+    result: list[tuple[str, isl.PwAff | None]] = [
+        (f"{symbol.ctype.c} {symbol.name}", None) for symbol in private(node, state)
+    ]
     for loop, ctype in state.loops:
         if loop.name in names:
             result.append((f"const {ctype.c} {loop.name}", symbol_aff(loop.name)))
@@ -106,7 +111,7 @@ def _locals(state: State, node: Any, changed: frozenset[str]) -> tuple[tuple[str
     return tuple(result)
 
 
-def counters(node: Any) -> frozenset[str]:
+def counters(node: Node) -> frozenset[str]:
     """Variables of the loops in a subtree that are declared outside of it."""
     found: set[str] = set()
     if isinstance(node, c_ast.For) and isinstance(node.init, c_ast.Assignment | c_ast.ExprList):
@@ -116,7 +121,7 @@ def counters(node: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _declared(node: Any) -> list[Any]:
+def _declared(node: Node) -> list[c_ast.Decl]:
     """Declarations in a subtree."""
     found = [node] if isinstance(node, c_ast.Decl) else []
     for _, child in node.children():

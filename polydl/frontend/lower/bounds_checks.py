@@ -112,14 +112,11 @@ def check_stable(found: Found, walker: Walker, used: Mapping[str, Array]) -> lis
 def _assigned_late(found: Found, name: str, symbol: Symbol) -> bool:
     """Whether a variable may be assigned after an array's declaration (textually; loops around count as after)."""
     coord = symbol.node.coord
+    assert coord is not None, "it stands in the file"
 
     return any(
         isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile))
-        or (
-            isinstance(at, (c_ast.Assignment, c_ast.UnaryOp))
-            and at.coord is not None
-            and (at.coord.line, at.coord.column or 0) > (coord.line, coord.column or 0)
-        )
+        or (at.coord is not None and (at.coord.line, at.coord.column or 0) > (coord.line, coord.column or 0))
         for at in nodes(found.function.body)
         if isinstance(at, (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.Assignment, c_ast.UnaryOp))
         and name in changed_names(at)
@@ -265,7 +262,7 @@ def _contract(
         else:
             touched[access.array] = access.relation
     named = {argument.array for argument in call.arguments if argument.array is not None}
-    passed = {name for argument in raw.arguments for name in mentions(argument.node)}
+    passed = {name for argument in raw.arguments if argument.node is not None for name in mentions(argument.node)}
     errors: list[InputError] = []
     scalars = {a.symbol.name for s in raw.inner for a in s.accesses if a.symbol.is_scalar}
     for array in touched:
@@ -279,13 +276,14 @@ def _contract(
                 )
             )
     for argument, passed_argument in zip(call.arguments, raw.arguments, strict=True):
+        span = None if passed_argument.node is None else places.span(passed_argument.node)
         if argument.array is None or argument.subscript is None:
             continue
         if argument.array not in touched:
             errors.append(
                 InputError(
                     f"{reason}: the call is given '{argument.array}', which the loops do not touch",
-                    places.span(passed_argument.node) or pragma.span,
+                    span or pragma.span,
                     f"leave '{argument.array}' out of the call, or use it in the loops",
                     topic="microkernels",
                 )
@@ -298,7 +296,7 @@ def _contract(
             errors.append(
                 InputError(
                     f"{reason}: the first element of '{argument.array}' that the loops touch is not '{argument.text}'",
-                    places.span(passed_argument.node) or pragma.span,
+                    span or pragma.span,
                     "point at the element with the smallest subscripts that the loops touch",
                     topic="microkernels",
                 )

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from pycparser import c_ast, c_generator
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.blackbox import private
 from polydl.frontend.lower.raw import Walked
@@ -31,7 +31,7 @@ from polydl.model.scop import Access, Assignment, Statement, Storage
 from polydl.model.types import F32, F64, ElementType, common, spelled
 
 
-def choices(node: Any, state: State) -> tuple[Any, ...]:
+def choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
     """The assignments that an `if` stands for; none where it is something else. Raises InputError."""
     if id(node) in state.settings.kept:
         return ()
@@ -44,11 +44,12 @@ def choices(node: Any, state: State) -> tuple[Any, ...]:
     return made
 
 
-def _may_store_nothing(node: Any) -> bool:
+def _may_store_nothing(node: Node) -> bool:
     """Whether an `if` has no `else`, or the last of a chain of them has none."""
-    while isinstance(node, c_ast.If) and node.iffalse is not None:
-        node = _only(node.iffalse)
-    return isinstance(node, c_ast.If)
+    last: Node | None = node
+    while isinstance(last, c_ast.If) and last.iffalse is not None:
+        last = _only(last.iffalse)
+    return isinstance(last, c_ast.If)
 
 
 def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> frozenset[int]:
@@ -74,7 +75,7 @@ def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> 
     )
 
 
-def _choices(node: Any, state: State) -> tuple[Any, ...]:
+def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
     condition, then = node.cond, _assignments(node.iftrue)
     otherwise = node.iffalse
     while otherwise is None and isinstance(inner := _only(node.iftrue), c_ast.If) and inner.iffalse is None:
@@ -85,25 +86,27 @@ def _choices(node: Any, state: State) -> tuple[Any, ...]:
     if apart is not None:
         return (apart,)
     if otherwise is not None:
-        others: Sequence[Any] = _assignments(otherwise)
+        others: Sequence[c_ast.Assignment] = _assignments(otherwise)
         if isinstance(chained := _only(otherwise), c_ast.If):
             # if (a) x = e; else if (b) x = f; else x = g;
-            others = _choices(chained, state)
-            if not all(isinstance(one, c_ast.Assignment) for one in others):
+            several = _choices(chained, state)
+            others = [one for one in several if isinstance(one, c_ast.Assignment)]
+            if len(others) < len(several):
                 return ()
         return _pairs(condition, then, others, state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
-    return tuple(made) if None not in made else ()
+    found = tuple(one for one in made if one is not None)
+    return found if len(found) == len(made) else ()
 
 
-def _only(node: Any) -> Any:
+def _only(node: Node) -> Node | None:
     """The one statement of a branch; None where there is another number."""
     if isinstance(node, c_ast.Compound):
         return node.block_items[0] if node.block_items and len(node.block_items) == 1 else None
     return node
 
 
-def _assignments(node: Any) -> tuple[Any, ...]:
+def _assignments(node: Node) -> tuple[c_ast.Assignment, ...]:
     """The assignments that a branch consists of; none where there is something else in it."""
     items = (node.block_items or ()) if isinstance(node, c_ast.Compound) else (node,)
     found = []
@@ -119,12 +122,12 @@ def _assignments(node: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _temporaries_apart(node: Any, condition: Any, state: State) -> Any:
+def _temporaries_apart(node: c_ast.If, condition: Node, state: State) -> Node | None:
     """An `if` behind the temporaries of its arms, which are made in front of it where their arm runs; None where it has
     none, or may not be taken apart so."""
     own = {one.name: one.ctype for one in private(node, state) if isinstance(one.ctype, ElementType)}
-    temporaries: list[tuple[Any, Any]] = []
-    arms: list[list[Any]] = []
+    temporaries: list[tuple[Node, Node]] = []
+    arms: list[list[Node]] = []
     types: dict[str, ElementType] = {}
     for branch, runs in ((node.iftrue, True), (node.iffalse, False)):
         items = (branch.block_items or ()) if isinstance(branch, c_ast.Compound) else (branch,) if branch else ()
@@ -139,7 +142,9 @@ def _temporaries_apart(node: Any, condition: Any, state: State) -> Any:
                 return None
             types[name] = ctype
             zero = c_ast.Constant(ctype.c, f"0.0{ctype.suffix or ''}", item.coord)
-            chosen = c_ast.TernaryOp(copy.deepcopy(condition), *((value, zero) if runs else (zero, value)), item.coord)
+            chosen = c_ast.TernaryOp(
+                copy.deepcopy(condition), value if runs else zero, zero if runs else value, item.coord
+            )
             one = copy.copy(item)
             setattr(one, "init" if isinstance(item, c_ast.Decl) else "rvalue", chosen)
             temporaries.append((one, value))
@@ -160,7 +165,7 @@ def _temporaries_apart(node: Any, condition: Any, state: State) -> Any:
     return c_ast.Compound([*(one for one, _ in temporaries), left], node.coord)
 
 
-def _temporary(item: Any, own: Mapping[str, ElementType], state: State) -> tuple[str, ElementType, Any] | None:
+def _temporary(item: Node, own: Mapping[str, ElementType], state: State) -> tuple[str, ElementType, Node] | None:
     """Name, type and value of a scalar that an arm declares, or gives the only value that it has; None of others."""
     match item:
         case c_ast.Decl(type=c_ast.TypeDecl(type=c_ast.IdentifierType(names=names))) if item.init and not item.storage:
@@ -171,7 +176,9 @@ def _temporary(item: Any, own: Mapping[str, ElementType], state: State) -> tuple
     return None
 
 
-def _pairs(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: State) -> tuple[Any, ...]:
+def _pairs(
+    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
+) -> tuple[c_ast.Assignment, ...]:
     """The assignments that both arms make, one for each place; none where they make others, or one reads another."""
     others = {_text(one.lvalue): one for one in otherwise}
     if len(others) != len(then) or {_text(one.lvalue) for one in then} != others.keys():
@@ -182,10 +189,13 @@ def _pairs(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state:
         if len(both) > 1 and _target(pair[0]) in {*mentions(condition), *(n for one in rest for n in mentions(one))}:
             return ()
     made = [_both(condition, (one,), (other,), state) for one, other in both]
-    return tuple(made) if None not in made else ()
+    found = tuple(one for one in made if one is not None)
+    return found if len(found) == len(made) else ()
 
 
-def _both(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: State) -> Any:
+def _both(
+    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
+) -> c_ast.Assignment | None:
     """`if (c) x op a; else x op b;` as `x op (c ? a : b)`; None where it is something else."""
     if len(then) != 1 or len(otherwise) != 1 or then[0].op != otherwise[0].op:
         return None
@@ -200,7 +210,7 @@ def _both(condition: Any, then: Sequence[Any], otherwise: Sequence[Any], state: 
     return _assigned(one, condition, one.rvalue, other.rvalue)
 
 
-def _alone(condition: Any, one: Any, state: State) -> Any:
+def _alone(condition: Node, one: c_ast.Assignment, state: State) -> c_ast.Assignment | None:
     """`if (c) x op e;` as an assignment; None where that would change values."""
     if not _known(one.lvalue, state):
         return None
@@ -219,18 +229,18 @@ def _alone(condition: Any, one: Any, state: State) -> Any:
         kind, suffix = own.c, own.suffix or ""
     if nothing is None:
         return None
-    number: Any = c_ast.Constant(kind, f"{nothing.lstrip('-')}{suffix}", one.coord)
+    number: Node = c_ast.Constant(kind, f"{nothing.lstrip('-')}{suffix}", one.coord)
     if nothing.startswith("-"):
         number = c_ast.UnaryOp("-", number, one.coord)
     return _assigned(one, condition, one.rvalue, number)
 
 
-def _assigned(one: Any, condition: Any, then: Any, otherwise: Any) -> Any:
+def _assigned(one: c_ast.Assignment, condition: Node, then: Node, otherwise: Node) -> c_ast.Assignment:
     chosen = c_ast.TernaryOp(copy.deepcopy(condition), then, otherwise, one.coord)
     return c_ast.Assignment(one.op, one.lvalue, chosen, one.coord)
 
 
-def _in_order(condition: Any, then: Sequence[Any]) -> Sequence[Any]:
+def _in_order(condition: Node, then: Sequence[c_ast.Assignment]) -> Sequence[c_ast.Assignment]:
     """Assignments in an order in which the condition can be asked before each: what it reads is written last. None of
     them where there is no such order."""
     asked = set(mentions(condition))
@@ -244,24 +254,24 @@ def _in_order(condition: Any, then: Sequence[Any]) -> Sequence[Any]:
     return [*(one for one in then if one is not last), last] if len(late) == 1 else ()
 
 
-def _target(one: Any) -> str:
+def _target(one: c_ast.Assignment) -> str:
     """The name of the scalar or array that is written."""
     return next(iter(_names(one.lvalue)), "")
 
 
-def _names(place: Any) -> Iterator[str]:
+def _names(place: Node) -> Iterator[str]:
     while isinstance(place, (c_ast.ArrayRef, c_ast.UnaryOp)):
         place = place.name if isinstance(place, c_ast.ArrayRef) else place.expr
     yield from mentions(place)
 
 
-def _private(place: Any, state: State) -> bool:
+def _private(place: Node, state: State) -> bool:
     """Whether an lvalue is a scalar that nobody else sees."""
     found = state.scope.find(place.name) if isinstance(place, c_ast.ID) else None
     return found is not None and found.is_scalar and found.storage is not Storage.GLOBAL
 
 
-def _known(place: Any, state: State) -> bool:
+def _known(place: Node, state: State) -> bool:
     """Whether an lvalue is data: an integer that the polyhedral model still knows by value is none."""
     if not isinstance(place, c_ast.ID):
         return True
@@ -269,16 +279,16 @@ def _known(place: Any, state: State) -> bool:
     return found is not None and not (found.is_integer and found.name not in state.settings.data)
 
 
-def _type(value: Any, state: State) -> ElementType:
+def _type(value: Node, state: State) -> ElementType:
     """The C type of an expression. Raises InputError."""
     return state.values().expression(value, state.domain)[1]
 
 
-def _small(value: Any) -> bool:
+def _small(value: Node) -> bool:
     """Whether an expression is a literal that every type holds."""
     inner = value.expr if isinstance(value, c_ast.UnaryOp) and value.op in ("-", "+") else value
     return isinstance(inner, c_ast.Constant) and inner.value.isdigit() and len(inner.value) < 3
 
 
-def _text(node: Any) -> str:
+def _text(node: Node) -> str:
     return str(c_generator.CGenerator().visit(node))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pycparser import c_ast, c_generator
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
-from polydl.frontend.core.loop_forms import value_before
+from polydl.frontend.core.loop_forms import statements, value_before
 from polydl.frontend.core.pointers import subscripted
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.conditional_assignments import unasked
@@ -129,7 +129,7 @@ def _check_names(found: Found, unit: Unit) -> None:
     """Raises InputErrors for names of the region that are like those of the output."""
     if unit.source.text.startswith(GENERATED):
         return
-    used: dict[str, Any] = {}
+    used: dict[str, Node] = {}
     for node in (node for item in found.items for node in nodes(item) if isinstance(node, c_ast.ID | c_ast.Decl)):
         if node.name is not None and node.name.startswith(RESERVED) and node.name not in HEADER_NAMES:
             used.setdefault(node.name, node)
@@ -143,9 +143,9 @@ def _check_names(found: Found, unit: Unit) -> None:
         )
 
 
-def _begins(found: Found, names: frozenset[str]) -> dict[str, Any]:
+def _begins(found: Found, names: frozenset[str]) -> dict[str, Node]:
     """What integers of the function are given in front of a region."""
-    begins: dict[str, Any] = {}
+    begins: dict[str, Node] = {}
     for name in sorted(names):
         symbol = found.scope.find(name)
         if symbol is not None and symbol.is_integer and symbol.storage is Storage.LOCAL and not symbol.pinned:
@@ -195,7 +195,7 @@ def _check_hiding(walker: Walker) -> None:
 
 
 def _walk(
-    items: Sequence[Any], settings: Settings, facts: Walker
+    items: Sequence[Node], settings: Settings, facts: Walker
 ) -> tuple[Walker, dict[str, tuple[isl.PwAff | None, ...]]]:
     """Walk the statements of the region; the walk, and the declared extents of its arrays. Raises NeedsData."""
     walker = Walker(settings)
@@ -213,7 +213,7 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
         if pragma.kind != "assume":
             continue
         fragment = settings.unit.fragments.get(pragma.index)
-        items = [i for i in (fragment.block_items or ()) if not isinstance(i, c_ast.EmptyStatement)] if fragment else []
+        items = statements(fragment) if fragment is not None else []
         if len(items) != 1:
             raise InputErrors(
                 [
@@ -241,7 +241,7 @@ def _context(found: Found, settings: Settings, walker: Walker) -> isl.Set:
     return context
 
 
-def _declared_facts(found: Found, region: Any, context: isl.Set, walker: Walker) -> isl.Set:
+def _declared_facts(found: Found, region: Node, context: isl.Set, walker: Walker) -> isl.Set:
     """The context with what the declarations of the names in the region say; errors are left to the walk."""
     for name in sorted(set(mentions(region))):
         symbol = found.scope.find(name)
@@ -345,7 +345,7 @@ def _scop(
     outside = tuple(
         str(
             c_generator.CGenerator().visit(
-                c_ast.Decl(name, symbol.node.quals, [], [], [], symbol.node.type, None, None)
+                c_ast.Decl(name, symbol.decl.quals, [], [], [], symbol.decl.type, None, None)
             )
         )
         for name, symbol in (walked.temporaries | walked.private).items()

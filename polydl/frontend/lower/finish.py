@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
@@ -80,7 +81,7 @@ def declared_extents(
                 continue
             raise places.error(
                 f"the size of dimension {at + 1} of '{symbol.name}' is not affine: {error.why}",
-                error.node or symbol.node,
+                error.node,
                 error.hint or "give sizes to parameters with -D or --size",
                 topic="array-shapes",
             ) from None
@@ -217,7 +218,7 @@ class Builder:
             self._span(raw.node),
         )
 
-    def _span(self, node: Any) -> Span:
+    def _span(self, node: Node) -> Span:
         span = self.places.span(node)
         return span if span is not None else self.places.source.line_span(1)
 

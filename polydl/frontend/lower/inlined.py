@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
+from pycparser.c_parser import Coord
 
 from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.purity import result_type
-from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes
+from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.model.types import ElementType
 
@@ -35,7 +37,9 @@ _MAYBE = (c_ast.TernaryOp, *_LOOPS)
 _NEVER = (c_ast.Goto, c_ast.Label, c_ast.Switch, c_ast.Pragma, c_ast.CompoundLiteral, c_ast.InitList)
 
 
-def expanded(functions: Sequence[Any], unit: Unit, scope: Scope) -> tuple[dict[str, Any], dict[str, frozenset[str]]]:
+def expanded(
+    functions: Sequence[c_ast.FuncDef], unit: Unit, scope: Scope
+) -> tuple[dict[str, c_ast.FuncDef], dict[str, frozenset[str]]]:
     """Those functions that call others of the file in loops, with the bodies of these in place of the calls, by name;
     the trees are copies. And those that are static and are called nowhere else, with the functions that call them.
     `scope`: that of the file.
@@ -46,7 +50,7 @@ def expanded(functions: Sequence[Any], unit: Unit, scope: Scope) -> tuple[dict[s
         return {}, {}  # calls stand for what pragmas say
     bodies = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.body is not None}
     before = {one.decl.name: _called(one) & bodies.keys() for one in functions}
-    made: dict[str, Any] = {}
+    made: dict[str, c_ast.FuncDef] = {}
     for one in functions:
         if before[one.decl.name] and one.decl.name != "main":
             taken = copied(one)
@@ -59,7 +63,7 @@ def expanded(functions: Sequence[Any], unit: Unit, scope: Scope) -> tuple[dict[s
     return made, {name: callers[name] for name in helpers - left}
 
 
-def _called(function: Any) -> set[str]:
+def _called(function: c_ast.FuncDef) -> set[str]:
     calls = (n for n in nodes(function.body) if isinstance(n, c_ast.FuncCall))
     return {str(call.name.name) for call in calls if isinstance(call.name, c_ast.ID)}
 
@@ -72,9 +76,9 @@ class _No(Exception):
 class Given:
     """What stands for a pointer."""
 
-    base: Any
+    base: Node
     """An array, a row of one, or a pointer."""
-    at: Any = None
+    at: Node | None = None
     """The place in it that the pointer is at; None: its begin."""
 
 
@@ -82,19 +86,18 @@ class Given:
 class _Expander:
     unit: Unit
     scope: Scope
-    bodies: Mapping[str, Any]
-    function: Any
+    bodies: Mapping[str, c_ast.FuncDef]
+    function: c_ast.FuncDef
     names: set[str] = field(init=False)
     """Of the function, and of what was expanded."""
-    types: dict[str, Any] = field(init=False)
+    types: dict[str, c_ast.Decl] = field(init=False)
     """The declarations of variables that the function sees."""
     made: int = 0
 
     def __post_init__(self) -> None:
         self.names = {name for external in self.unit.externals for name in _names(external)}
-        parameters = self.function.decl.type.args
         own = [d for d in nodes(self.function.body) if isinstance(d, c_ast.Decl)]
-        own += [p for p in (parameters.params if parameters is not None else []) if isinstance(p, c_ast.Decl)]
+        own += [p for p in parameters_of(self.function) if isinstance(p, c_ast.Decl)]
         known = [e for e in self.unit.externals if isinstance(e, c_ast.Decl)]
         self.types = {d.name: d for d in [*known, *own] if d.name is not None}
 
@@ -107,7 +110,7 @@ class _Expander:
                 self.statements(loop, (self.function.decl.name,))
         return self.made > 0
 
-    def statements(self, body: Any, around: tuple[str, ...]) -> None:
+    def statements(self, body: Node, around: tuple[str, ...]) -> None:
         """Expand the calls in all statements of a body. `around`: the functions that it is part of."""
         for node in list(nodes(body)):
             match node:
@@ -119,16 +122,16 @@ class _Expander:
                     node.iftrue = self._one(node.iftrue, around)
                     node.iffalse = None if node.iffalse is None else self._one(node.iffalse, around)
 
-    def _several(self, items: Sequence[Any] | None, around: tuple[str, ...]) -> list[Any] | None:
+    def _several(self, items: Sequence[Node] | None, around: tuple[str, ...]) -> list[Node] | None:
         return None if items is None else [one for item in items for one in self._apart(item, around)]
 
-    def _one(self, item: Any, around: tuple[str, ...]) -> Any:
+    def _one(self, item: Node, around: tuple[str, ...]) -> Node:
         parts = self._apart(item, around)
         return item if len(parts) == 1 and parts[0] is item else c_ast.Compound(parts, item.coord)
 
-    def _apart(self, item: Any, around: tuple[str, ...]) -> list[Any]:
+    def _apart(self, item: Node, around: tuple[str, ...]) -> list[Node]:
         """A statement behind what its calls do."""
-        before: list[Any] = []
+        before: list[Node] = []
         if isinstance(item, c_ast.FuncCall) and (definition := self._definition(item)) is not None:
             try:
                 return self._expanded(item, definition, around, item.coord)[0]
@@ -137,23 +140,35 @@ class _Expander:
         holder, name = _holder(item)
         for call in list(nodes(getattr(holder, name), _left_out)) if holder is not None else []:
             definition = self._definition(call)
-            if definition is None or result_type(definition.decl.name, self.unit, self.scope) is not None:
+            if (
+                not isinstance(call, c_ast.FuncCall)
+                or definition is None
+                or result_type(definition.decl.name, self.unit, self.scope) is not None
+            ):
                 continue
             try:
                 lines, value = self._expanded(call, definition, around, item.coord, reads=True)
             except _No:
                 continue
+            assert value is not None, "it reads"
             before += lines
             setattr(holder, name, _replace(getattr(holder, name), call, value))
         return [*before, item]
 
-    def _definition(self, call: Any) -> Any:
-        named = isinstance(call, c_ast.FuncCall) and isinstance(call.name, c_ast.ID)
-        return self.bodies.get(call.name.name) if named else None
+    def _definition(self, call: Node) -> c_ast.FuncDef | None:
+        if not isinstance(call, c_ast.FuncCall) or not isinstance(call.name, c_ast.ID):
+            return None
+        return self.bodies.get(call.name.name)
 
     def _expanded(
-        self, call: Any, definition: Any, around: tuple[str, ...], coord: Any, *, reads: bool = False
-    ) -> tuple[list[Any], Any]:
+        self,
+        call: c_ast.FuncCall,
+        definition: c_ast.FuncDef,
+        around: tuple[str, ...],
+        coord: Coord | None,
+        *,
+        reads: bool = False,
+    ) -> tuple[list[Node], Node | None]:
         """The statements that a call runs, and its value; `reads`: they may write nothing but variables of their own.
         Raises _No."""
         name = definition.decl.name
@@ -162,19 +177,25 @@ class _Expander:
         body = list(definition.body.block_items or [])
         last = body.pop() if body and isinstance(body[-1], c_ast.Return) else None
         value = None if last is None else last.expr
+        returns = definition.decl.type
         if not _is_plain(body) or (reads and value is None) or any(_is_volatile(n) for n in nodes(definition)):
             raise _No
         number = self.made + 1
         taken, lines = self._arguments(call, definition, number)
         own = {d.name for one in body for d in nodes(one) if isinstance(d, c_ast.Decl)}
         taken.fresh.update({each: self._fresh(each, number) for each in own})
-        written = {_base(n) for one in body for n in nodes(one) if _stores(n)}
+        written = {
+            _base(n)
+            for one in body
+            for n in nodes(one)
+            if isinstance(n, c_ast.UnaryOp | c_ast.Assignment) and _stores(n)
+        }
         if (reads and written - taken.fresh.keys()) or changed_names(c_ast.Compound(body)) & taken.given.keys():
             raise _No
         lines += [taken(one) for one in body]
-        if reads:
+        if reads and value is not None and isinstance(returns, c_ast.FuncDecl):
             result = self._fresh(name, number)
-            lines.append(_declaration(result, definition.decl.type.type, taken(value)))
+            lines.append(_declaration(result, returns.type, taken(value)))
             value = c_ast.ID(result)
         for node in (n for one in lines for n in nodes(one)):
             node.coord = coord
@@ -187,19 +208,19 @@ class _Expander:
         self.made += 1
         return list(block.block_items), value
 
-    def _is_pure(self, call: Any) -> bool:
+    def _is_pure(self, call: c_ast.FuncCall) -> bool:
         return isinstance(call.name, c_ast.ID) and result_type(call.name.name, self.unit, self.scope) is not None
 
-    def _arguments(self, call: Any, definition: Any, number: int) -> tuple[Taken, list[Any]]:
+    def _arguments(self, call: c_ast.FuncCall, definition: c_ast.FuncDef, number: int) -> tuple[Taken, list[Node]]:
         """What stands for the parameters, and the declarations of those that are numbers. Raises _No."""
-        parameters = definition.decl.type.args.params if definition.decl.type.args is not None else []
-        parameters = [p for p in parameters if not isinstance(p, c_ast.Typename)]  # (void)
+        parameters = [p for p in parameters_of(definition) if not isinstance(p, c_ast.Typename)]  # (void)
         arguments = call.args.exprs if call.args is not None else []
-        if len(parameters) != len(arguments) or not all(isinstance(p, c_ast.Decl) for p in parameters):
+        declared = [p for p in parameters if isinstance(p, c_ast.Decl)]
+        if not len(parameters) == len(arguments) == len(declared):
             raise _No
         taken = Taken({}, {})
-        lines: list[Any] = []
-        for parameter, argument in zip(parameters, arguments, strict=True):
+        lines: list[Node] = []
+        for parameter, argument in zip(declared, arguments, strict=True):
             ctype, levels, _, is_function = self.scope.resolve(parameter.type)
             if is_function or not (levels or isinstance(ctype, ElementType)):
                 raise _No
@@ -210,11 +231,10 @@ class _Expander:
                 lines.append(_declaration(taken.fresh[parameter.name], parameter.type, argument))
         return taken, lines
 
-    def _closed(self, definition: Any) -> bool:
+    def _closed(self, definition: c_ast.FuncDef) -> bool:
         """Whether names mean something else in a function than where it is called."""
-        parameters = definition.decl.type.args.params if definition.decl.type.args is not None else []
         own = {d.name for d in nodes(definition.body) if isinstance(d, c_ast.Decl)} | {
-            p.name for p in parameters if isinstance(p, c_ast.Decl)
+            p.name for p in parameters_of(definition) if isinstance(p, c_ast.Decl)
         }
         free = set(mentions(definition.body)) - own
         local = {d.name for d in nodes(self.function) if isinstance(d, c_ast.Decl)} - {self.function.decl.name}
@@ -226,7 +246,7 @@ class _Expander:
         self.names.add(found)
         return found
 
-    def _pointer(self, argument: Any, levels: Sequence[Level], ctype: object) -> Given:
+    def _pointer(self, argument: Node, levels: Sequence[Level], ctype: object) -> Given:
         """What an argument points at. Raises _No where that has not the pointer's dimensions and type, or does more."""
         if changed_names(argument):
             raise _No
@@ -244,7 +264,7 @@ class _Expander:
             raise _No
         return found
 
-    def _dimensions(self, base: Any) -> tuple[int, object]:
+    def _dimensions(self, base: Node) -> tuple[int, object]:
         """How many subscripts an array takes, or a row of one, and its element type; 0 where that is not known."""
         taken = 0
         while isinstance(base, c_ast.ArrayRef):
@@ -264,14 +284,13 @@ class Taken:
     """The names of its variables there."""
     given: dict[str, Given]
 
-    def __call__(self, node: Any) -> Any:
+    def __call__(self, node: Node) -> Node:
         match node:
             case c_ast.ID(name=name) if name in self.fresh:
                 return c_ast.ID(self.fresh[name])
             case c_ast.ID(name=name) if name in self.given:
-                if self.given[name].at is not None:
-                    return c_ast.BinaryOp("+", copied(self.given[name].base), copied(self.given[name].at))
-                return copied(self.given[name].base)
+                base, at = self.given[name].base, self.given[name].at
+                return copied(base) if at is None else c_ast.BinaryOp("+", copied(base), copied(at))
             case c_ast.ArrayRef(name=c_ast.ID(name=name), subscript=at) if name in self.given:
                 return self._element(self.given[name], self(at))
             case c_ast.UnaryOp(op="*", expr=c_ast.ID(name=name)) if name in self.given:
@@ -288,7 +307,8 @@ class Taken:
             made.name = self.fresh[made.name]
         return made
 
-    def _element(self, given: Given, at: Any) -> Any:
+    def _element(self, given: Given, at: Node | None) -> Node:
+        place: Node
         if given.at is None:
             place = at if at is not None else c_ast.Constant("int", "0")
         else:
@@ -296,7 +316,7 @@ class Taken:
         return c_ast.ArrayRef(copied(given.base), place)
 
 
-def _replace(root: Any, old: Any, new: Any) -> Any:
+def _replace(root: Node, old: Node, new: Node) -> Node:
     """A tree with a node in another's place; what is around them stays the same nodes."""
     if root is old:
         return new
@@ -310,7 +330,7 @@ def _replace(root: Any, old: Any, new: Any) -> Any:
     return root
 
 
-def _holder(item: Any) -> tuple[Any, str]:
+def _holder(item: Node) -> tuple[Node | None, str]:
     """Where a statement has the expression that is evaluated first and once: an object and the name of its field."""
     match item:
         case c_ast.Assignment():
@@ -323,11 +343,11 @@ def _holder(item: Any) -> tuple[Any, str]:
             return None, ""
 
 
-def _left_out(node: Any) -> bool:
+def _left_out(node: Node) -> bool:
     return isinstance(node, _MAYBE) or getattr(node, "op", "") in ("&&", "||", "sizeof")
 
 
-def _declaration(name: str, type_: Any, value: Any) -> Any:
+def _declaration(name: str, type_: Any, value: Node) -> Node:
     """`const type name = value`"""
     quals = [q for q in type_.quals if q != "const"]
     return c_ast.Decl(
@@ -335,29 +355,29 @@ def _declaration(name: str, type_: Any, value: Any) -> Any:
     )
 
 
-def _names(external: Any) -> set[str]:
+def _names(external: Node) -> set[str]:
     found = {str(n.name) for n in nodes(external) if isinstance(n, c_ast.ID | c_ast.Decl) and n.name is not None}
     return found | {
         str(n.declname) for n in nodes(external) if isinstance(n, c_ast.TypeDecl) and n.declname is not None
     }
 
 
-def _is_plain(body: Sequence[Any]) -> bool:
+def _is_plain(body: Sequence[Node]) -> bool:
     """Whether statements end where they end, and declare nothing that outlives them."""
     inside = [n for one in body for n in nodes(one)]
     return not any(isinstance(n, (c_ast.Return, *_NEVER)) or (isinstance(n, c_ast.Decl) and n.storage) for n in inside)
 
 
-def _is_volatile(node: Any) -> bool:
+def _is_volatile(node: Node) -> bool:
     return "volatile" in (getattr(node, "quals", None) or [])
 
 
-def _stores(node: Any) -> bool:
+def _stores(node: Node) -> bool:
     steps = isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--", "&")
     return steps or isinstance(node, c_ast.Assignment)
 
 
-def _base(node: Any) -> str:
+def _base(node: c_ast.UnaryOp | c_ast.Assignment) -> str:
     """The variable that a store changes, or whose address is taken."""
     place = node.lvalue if isinstance(node, c_ast.Assignment) else node.expr
     while isinstance(place, c_ast.ArrayRef):

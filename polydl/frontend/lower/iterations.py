@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.evolution import Evolutions, Known, evolutions, values_at, values_behind
-from polydl.frontend.core.loop_forms import Loop, loop_of
+from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
 from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured
 from polydl.frontend.lower.undecided import Undecided
@@ -29,7 +29,7 @@ _COUNT = "count a variable that is set right in front of the loop and stepped by
 class Iterations(Undecided):
     """A walk as far as loops go."""
 
-    def _loop(self, node: Any) -> None:
+    def _loop(self, node: AnyLoop) -> None:
         """A `for`, `while` or `do` loop."""
         loop = loop_of(node)
         headed = isinstance(node, c_ast.For) and (node.init is not None or node.next is not None)
@@ -47,7 +47,7 @@ class Iterations(Undecided):
                 raise counters.complaint(loop, self)
             taken = None if counter is None else self._counted(loop, counter, found, rest)
             if taken is None and counter is not None and headed:
-                if node.init is None:
+                if loop.header is node:
                     raise self.places.error(counters.NO_START, node, counters.WRITE, topic="loop-headers")
                 if self.in_black_box:
                     self._undecided_loop(counter, found)
@@ -55,15 +55,15 @@ class Iterations(Undecided):
         if taken is None:
             self._keep(node) if headed else self._while(node)
 
-    def _without_jumps(self, loop: Loop) -> Any:
+    def _without_jumps(self, loop: Loop) -> Node | None:
         """The body of a loop that ends no iteration early; None where that takes the loop as it is."""
         body = without_continue(loop.body, self)
         return body if body is not None and not leaves(body) else structured(loop.body)
 
-    def _begin(self, loop: Loop) -> list[Any]:
+    def _begin(self, loop: Loop) -> list[Node]:
         """Give integers what a loop's header gives them. The other parts of it, which are no integers that are known.
         Raises InputError."""
-        rest: list[Any] = []
+        rest: list[Node] = []
         found: Symbol | None
         for part in loop.first:
             match part:
@@ -81,22 +81,24 @@ class Iterations(Undecided):
                         found = self.scope.declare(decl, Storage.REGION, constant)
                     if found is None:
                         raise self.places.error(
-                            f"'{name}' is not declared", loop.node.init, "declare it in the loop", topic="declarations"
+                            f"'{name}' is not declared", loop.header, "declare it in the loop", topic="declarations"
                         )
                 case _:
                     rest.append(part)
                     continue
-            self._not_around(name, loop.node.init)
+            self._not_around(name, loop.header)
             if found.integer is None:
                 rest.append(part)
                 continue
             self.walked.temporaries.setdefault(name, found)
             self.environment[name] = None
             start = None if value is None else self._first_value(value)
-            self.environment[name] = None if start is None else (start, self.substituted(value))
+            self.environment[name] = (
+                None if start is None else (start, self.substituted(value) if value is not None else None)
+            )
         return rest
 
-    def _not_around(self, name: str, node: Any) -> None:
+    def _not_around(self, name: str, node: Node) -> None:
         """Raises InputError for the variable of a loop around."""
         if any(outer.name == name for outer, _ in self.loops):
             raise self.places.error(
@@ -106,7 +108,7 @@ class Iterations(Undecided):
                 topic="loop-variables",
             )
 
-    def _first_value(self, node: Any) -> Value | None:
+    def _first_value(self, node: Node) -> Value | None:
         """What a loop's variable begins with; None where data decide it. Raises InputError."""
         try:
             return self.evaluator.value(node, self.domain)
@@ -115,7 +117,7 @@ class Iterations(Undecided):
                 return None
             raise self.values().not_affine("loop bound", error, node) from None
 
-    def _counted(self, loop: Loop, counter: Counter, found: Evolutions, rest: list[Any]) -> isl.Set | None:
+    def _counted(self, loop: Loop, counter: Counter, found: Evolutions, rest: list[Node]) -> isl.Set | None:
         """Walk a loop that is counted; the values that its dimension takes. None, and nothing walked, where data decide
         them. Raises InputError."""
         self._allowed(loop, counter, found)
@@ -165,7 +167,7 @@ class Iterations(Undecided):
         finally:
             self.forget(loop.changed)
 
-    def _parts(self, parts: tuple[Any, ...], counter: Counter) -> None:
+    def _parts(self, parts: tuple[Node, ...], counter: Counter) -> None:
         """Walk what a loop does beside its body, but for the step of its dimension."""
         for part in parts:
             if counter.name is None or counter.name not in assigned_names(part):
@@ -174,17 +176,17 @@ class Iterations(Undecided):
     def _undecided_loop(self, counter: Counter, found: Evolutions) -> None:
         """Walk the body of a loop whose bounds data decide, for any value of its variables."""
         loop, name = counter.loop, counter.judged
-        begin = counters.given(loop, name)
-        begun = {part.name if isinstance(part, c_ast.Decl) else part.lvalue.name: part for part in loop.first}
+        names = (counters.begun_by(part) for part in loop.first)
+        begun = {one: value for one in names if one is not None and (value := counters.given(loop, one)) is not None}
         builder = self.values()
-        start = Given(name, builder.form(begin, self.domain), self.domain, "begin", int(counter.step > 0))
+        start = Given(name, builder.form(begun[name], self.domain), self.domain, "begin", int(counter.step > 0))
         ends = [
             Given(name, builder.form(bound, self.domain), self.domain, "end", past)
             for bound, past in counters.bounds(counter)
         ]
         self.walked.given += [start, *ends]
-        for other in begun:
-            self._condition(counters.given(loop, other))
+        for value in begun.values():
+            self._condition(value)
         before = dict(self.undecided)
         self.undecided |= {name: counter.ctype}
         self.undecided |= {
@@ -193,7 +195,8 @@ class Iterations(Undecided):
             if other in found.each and (symbol := self.scope.find(other)) is not None and symbol.integer is not None
         }
         try:
-            self._condition(loop.condition)
+            if loop.condition is not None:
+                self._condition(loop.condition)
             self.forget(loop.changed)
             self.walk(loop.body)
             self.no_pending()
@@ -222,7 +225,7 @@ class Iterations(Undecided):
             if other in loop.inside:
                 raise self.places.error(
                     f"the loop counts '{other}' too, and '{other}' changes in it",
-                    node.init,
+                    loop.header,
                     f"count '{name}' alone",
                     topic="loop-headers",
                 )
@@ -230,9 +233,11 @@ class Iterations(Undecided):
             if integer and other not in found.each and other not in found.later:
                 raise counters.not_stepped(part, other, self)
 
-    def _while(self, node: Any) -> None:
+    def _while(self, node: AnyLoop) -> None:
         """A `while` or `do` loop of which nothing says how often it runs."""
         kind = "while" if isinstance(node, c_ast.While) else "do"
+        if node.cond is None:
+            raise self.places.error("the loop has no condition", node, counters.WRITE, topic="loop-headers")
         if constant(node.cond, self.scope) and not leaves(node.stmt):
             raise self.places.error(f"this '{kind}' loop never ends", node, _COUNT, topic="loop-headers")
         if not self.in_black_box:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.regions import Found
@@ -22,7 +21,7 @@ def _may_be_read(found: Found, name: str, array: Array) -> bool:
     if symbol is not None and symbol.member:
         return True  # what a structure points to, or holds, others may know
     own = array.storage is Storage.LOCAL or (array.storage is Storage.PARAMETER and array.is_scalar)
-    if not own or symbol is None or {"static", "extern"} & set(symbol.node.storage):
+    if not own or symbol is None or {"static", "extern"} & set(symbol.decl.storage):
         return True
     if array.is_scalar:
         return has_address_taken(found.function.body, name) or found.escapes(name)
@@ -31,7 +30,7 @@ def _may_be_read(found: Found, name: str, array: Array) -> bool:
     return again or mentioned_apart(found.function.body, found.items, name)
 
 
-def live_out(unit: Unit, found: Found, used: Mapping[str, Any]) -> tuple[frozenset[str], list[InputError]]:
+def live_out(unit: Unit, found: Found, used: Mapping[str, Array]) -> tuple[frozenset[str], list[InputError]]:
     """Arrays that are read after the region, by default or by pragma."""
     live = {name for name, array in used.items() if _may_be_read(found, array.spelled, array)}
     errors: list[InputError] = []

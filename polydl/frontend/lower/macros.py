@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.lower.walk import Walker
@@ -13,16 +14,16 @@ from polydl.frontend.meaning.guards import condition_names_around, end_of_block,
 from polydl.frontend.meaning.symbols import type_names
 from polydl.frontend.text.expansions import condition_names, expansions, is_plain
 from polydl.frontend.text.parse import Unit
-from polydl.model.scop import Guard
+from polydl.model.scop import Array, Guard
 
 
 def _conditions(unit: Unit, found: Found, names: Iterable[str]) -> set[str]:
     """Macros that decide which declaration of the names (types, objects, functions) is compiled."""
-    waiting = [found.function.decl]
+    waiting: list[Node | None] = [found.function.decl]
     for name in names:
         symbol = found.scope.find(name)
         waiting.append(found.scope.find_typedef(name) if symbol is None else symbol.node)
-    declared: list[Any] = []
+    declared: list[Node] = []
     while waiting:
         node = waiting.pop()
         if node is not None and node not in declared:
@@ -33,7 +34,7 @@ def _conditions(unit: Unit, found: Found, names: Iterable[str]) -> set[str]:
 
 
 def guards_of(
-    unit: Unit, found: Found, walker: Walker, used: Mapping[str, Any]
+    unit: Unit, found: Found, walker: Walker, used: Mapping[str, Array]
 ) -> tuple[list[Guard], tuple[tuple[str, str], ...], dict[str, bool]]:
     """Macros that the region, the function's head, the declarations of arrays or a pragma mention: integers as
     guards, others with their expansions; and those that decide which declarations hold, with whether they are

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast, c_generator
+from pycparser.c_ast import Node
 
 
-class Slot(c_ast.ArrayRef):  # type: ignore[misc]
+class Slot(c_ast.ArrayRef):
     """The element that a member of an array of structures became; `spelled` is the member as it was written."""
 
-    spelled: Any
+    spelled: Node
 
 
-class Row(c_ast.Decl):  # type: ignore[misc]
+class Row(c_ast.Decl):
     """The declaration that one of a pointer to a structure became, for members of one type; `spelled` is the one that
     was written."""
 
-    spelled: Any
+    spelled: c_ast.Decl
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,10 @@ class Step:
     kind: str
     what: Any
     """The member's name, or the subscript."""
-    node: Any
+    node: Node
 
 
-def unwound(node: Any) -> tuple[Any, list[Step]]:
+def unwound(node: Node) -> tuple[Node, list[Step]]:
     """The name that members and subscripts stand behind, and these in order. A name alone has none."""
     steps: list[Step] = []
     while True:
@@ -62,7 +63,7 @@ def unwound(node: Any) -> tuple[Any, list[Step]]:
                 return node, steps[::-1]
 
 
-def element_at(node: Any) -> Any:
+def element_at(node: Node) -> Node:
     """The element that a pointer expression points at: `p[i]` for `&p[i]` and `p + i`."""
     match node:
         case c_ast.UnaryOp(op="&"):
@@ -73,7 +74,7 @@ def element_at(node: Any) -> Any:
             return c_ast.ArrayRef(node, c_ast.Constant("int", "0", node.coord), node.coord)
 
 
-def is_qualified(node: Any, word: str = "const") -> bool:
+def is_qualified(node: Node, word: str = "const") -> bool:
     """Whether a type is qualified, as it is declared."""
     while isinstance(node, (c_ast.ArrayDecl, c_ast.TypeDecl, c_ast.Typename)):
         if isinstance(node, (c_ast.TypeDecl, c_ast.Typename)):
@@ -82,10 +83,10 @@ def is_qualified(node: Any, word: str = "const") -> bool:
     return isinstance(node, c_ast.PtrDecl) and word in (node.quals or [])
 
 
-def renamed(type_: Any, name: str) -> Any:
+def renamed(type_: Node, name: str) -> Node:
     """A copy of a type that declares another name."""
     made = copy.deepcopy(type_)
-    inner = made
+    inner: Any = made
     while not isinstance(inner, c_ast.TypeDecl):
         inner = inner.type
     inner.declname = name
@@ -100,7 +101,7 @@ def make_const(type_: Any) -> None:
         type_.quals = ["const", *(type_.quals or [])]
 
 
-def bare(node: Any) -> Any:
+def bare(node: c_ast.Decl) -> Node:
     """A declaration without storage class, initialiser, and qualifiers of the variable itself."""
     type_ = copy.deepcopy(node.type)
     if isinstance(type_, (c_ast.PtrDecl, c_ast.TypeDecl)):
@@ -108,20 +109,20 @@ def bare(node: Any) -> Any:
     return c_ast.Decl(node.name, [], [], [], [], type_, None, None)
 
 
-class _Writer(c_generator.CGenerator):  # type: ignore[misc]
+class _Writer(c_generator.CGenerator):
     def visit_Slot(self, node: Slot) -> str:  # noqa: N802  (pycparser's name for it)
         return str(self.visit(node.spelled))
 
     def visit_Row(self, node: Row, no_type: bool = False) -> str:  # noqa: N802
         return str(self.visit_Decl(node.spelled, no_type))
 
-    def visit_Compound(self, node: Any) -> str:  # noqa: N802
+    def visit_Compound(self, node: c_ast.Compound) -> str:  # noqa: N802
         # A pointer is declared once, whatever it points to was taken apart into.
         items = node.block_items or []
         kept = {id(item.spelled) if isinstance(item, Row) else id(item): item for item in items}
         return str(super().visit_Compound(c_ast.Compound([*kept.values()], node.coord)))
 
 
-def written(node: Any) -> str:
+def written(node: Node) -> str:
     """C text of a node, members as they were written."""
     return str(_Writer().visit(node))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
@@ -46,7 +47,7 @@ from polydl.model.types import ElementType
 class Plain:
     """A region without members of structures."""
 
-    items: list[Any]
+    items: list[Node]
     """Its statements."""
     scope: Scope
     """Names visible at its start, with the arrays and views that members became."""
@@ -65,7 +66,7 @@ def plain(found: Found, unit: Unit) -> Plain:
     return Plain(items, rewriting.outer, rewriting.views)
 
 
-def _of_structures(node: Any, scope: Scope) -> bool:
+def _of_structures(node: Node, scope: Scope) -> bool:
     """Whether a node is a member, or names structures."""
     symbol = scope.find(node.name) if isinstance(node, c_ast.ID) else None
     other = symbol is not None and not symbol.is_function and isinstance(symbol.ctype, OtherType)
@@ -91,7 +92,7 @@ class _Rewriting(Views):
         self._always = True
         """What is looked at is evaluated however often the loops run."""
 
-    def run(self, *, last: bool = False) -> list[Any]:
+    def run(self, *, last: bool = False) -> list[Node]:
         """One pass; the `last` knows everything."""
         self.last = last
         self.outer = Scope(self.found.scope)
@@ -150,7 +151,7 @@ class _Rewriting(Views):
                 return self._children(node)
         return self._children(node)
 
-    def _children(self, node: Any) -> Any:
+    def _children(self, node: Node) -> Node:
         """The node with its parts visited, in textual order."""
         made = copy.copy(node)
         for name in type(node).__slots__:
@@ -162,7 +163,7 @@ class _Rewriting(Views):
                 setattr(made, name, [part for several in parts for part in several])
         return made
 
-    def _several(self, node: Any) -> list[Any]:
+    def _several(self, node: Node) -> list[Node]:
         """A node of a list; a structure that the region declares becomes a variable for each member."""
         if isinstance(node, c_ast.Decl) and node.name is not None:
             records = Records(self.scope, constant)
@@ -171,18 +172,18 @@ class _Rewriting(Views):
             return self._declared(node)
         return [self._visit(node)]
 
-    def _apart(self, node: Any, records: Records) -> list[Any]:
+    def _apart(self, node: c_ast.Decl, records: Records) -> list[Node]:
         self.scope.declare(node, Storage.REGION, constant)
-        made: list[Any] = []
-        after: list[Any] = []
+        made: list[Node] = []
+        after: list[Node] = []
         try:
             leaves = list(records.leaves(node.type))
-            values: dict[str, Any] | None = {}
+            values: dict[str, Node | None] | None = {}
             if isinstance(node.init, c_ast.InitList):
                 values = apart.given(records, node.type, node.init)
             elif node.init is not None:
                 copied = apart.copied(records, node.type, c_ast.ID(node.name, node.coord), node.init)
-                after = copied.block_items if copied is not None else []
+                after = copied.block_items if isinstance(copied, c_ast.Compound) else []
                 values = None if copied is None else values
         except Unknown as error:
             raise self.error(f"where the members of '{node.name}' lie is not known: {error}", node) from None
@@ -193,7 +194,7 @@ class _Rewriting(Views):
             while name in self.words:
                 name += "_"
             self._parts[id(node), leaf.path] = name
-            type_: Any = c_ast.TypeDecl(name, list(node.quals), None, c_ast.IdentifierType(leaf.ctype.c.split()))
+            type_: Node = c_ast.TypeDecl(name, list(node.quals), None, c_ast.IdentifierType(leaf.ctype.c.split()))
             for extent in reversed(leaf.dims):
                 type_ = c_ast.ArrayDecl(type_, c_ast.Constant("int", str(extent), node.coord), [], node.coord)
             value = self._visit(values.get(leaf.path))
@@ -202,21 +203,22 @@ class _Rewriting(Views):
             made.append(c_ast.Decl(name, list(node.quals), [], [], [], type_, value, None, node.coord))
         return [*made, *(self._visit(assignment) for assignment in after)]
 
-    def _copy(self, node: Any) -> Any:
+    def _copy(self, node: c_ast.Assignment) -> Node | None:
         """An assignment of structures member by member; None for other assignments."""
         base, steps = unwound(node.lvalue)
         symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
         if node.op != "=" or symbol is None or symbol.is_function:
             return None
         records = Records(self.scope, constant)
-        type_ = symbol.node.type
+        type_: Node | None = symbol.decl.type
         for step in steps:
-            type_ = records.inner(type_) if step.kind in ("[]", "->") else type_
+            type_ = records.inner(type_) if type_ is not None and step.kind in ("[]", "->") else type_
             if step.kind != "[]":
                 decl = None if type_ is None else records.member(type_, step.what)
                 type_ = None if decl is None else decl.type
             if type_ is None:
                 return None
+        assert type_ is not None, "it has one"
         if not isinstance(records.peeled(type_), c_ast.Struct):
             return None
         try:
@@ -224,13 +226,13 @@ class _Rewriting(Views):
         except Unknown:
             return None
 
-    def _changed(self, target: Any) -> None:
+    def _changed(self, target: Node) -> None:
         if isinstance(target, c_ast.StructRef):
             base, steps = unwound(target)
             if isinstance(base, c_ast.ID):
                 self.written.add(base.name + "".join(f"{step.kind}{step.what}" for step in steps))
 
-    def _declared(self, node: Any) -> list[Any]:
+    def _declared(self, node: c_ast.Decl) -> list[Node]:
         """A declaration of the region; a pointer to an element of an array of structures is one to a row, of the array
         of each type."""
         records = Records(self.scope, constant)
@@ -254,11 +256,12 @@ class _Rewriting(Views):
         self._rows[node.name] = reached.text
         if reached.text not in self._elements:
             return [made]  # in the first pass
-        rows = []
+        rows: list[Node] = []
         for element in self._elements[reached.text]:
             row = Row(node.name, made.quals, made.align, made.storage, made.funcspec, made.type, None, None, node.coord)
             row.spelled = node
             array = self._array(reached, inner, element, pointed)
+            assert isinstance(array, c_ast.ID), "a member's array has a name"
             row.init = c_ast.UnaryOp("&", self._subscripted(array, rest), pointed.coord)
             row.name = self._named(node.name, reached.text, element)
             slots = self.outer.symbols[array.name].levels[-1].extent
@@ -269,7 +272,7 @@ class _Rewriting(Views):
 
     # Members
 
-    def _member(self, node: Any, base: Any, steps: Sequence[Step]) -> Any:
+    def _member(self, node: Node, base: Node, steps: Sequence[Step]) -> Node:
         """What an expression with members becomes."""
         symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
         if symbol is None or symbol.is_function:
@@ -284,14 +287,14 @@ class _Rewriting(Views):
             return self._subscripted(self.view(reached, node), rest)
         return self._element(reached, rest, node)
 
-    def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Any) -> tuple[Reached, list[Step]]:
+    def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Node) -> tuple[Reached, list[Step]]:
         """Follow members up to the first subscript."""
-        at = Reached(symbol, symbol.name, [symbol.name], symbol.node.type, None)
+        at = Reached(symbol, symbol.name, [symbol.name], symbol.decl.type, None)
         records = Records(self.scope, constant)
         rest = list(steps)
         while rest and rest[0].kind != "[]":
             step = rest[0]
-            of = at.type
+            of: Node | None = at.type
             if step.kind == "->":
                 of = records.inner(at.type)
                 row = symbol.storage is Storage.REGION and at.text in self._rows
@@ -325,25 +328,24 @@ class _Rewriting(Views):
             self.sure |= {text for text, _ in at.pointers}
         return at, rest
 
-    def _subscripted(self, base: Any, steps: Sequence[Step]) -> Any:
+    def _subscripted(self, base: Node, steps: Sequence[Step]) -> Node:
         for step in steps:
             base = c_ast.ArrayRef(base, self._visit(step.what), step.node.coord)
         return base
 
-    def _base(self, reached: Reached, node: Any) -> Any:
+    def _base(self, reached: Reached, node: Node) -> Node:
         """The name of the array that is subscripted."""
         return c_ast.ID(reached.root.name, node.coord) if reached.decl is None else self.view(reached, node)
 
-    def _element(self, reached: Reached, rest: list[Step], node: Any) -> Any:
+    def _element(self, reached: Reached, rest: list[Step], node: Node) -> Node:
         """A member of an element of an array of structures."""
         records = Records(self.scope, constant)
         self._indexed.add(reached.text)
-        indices, at = [], reached.type
-        while rest and rest[0].kind == "[]" and records.struct(at) is None:
+        at: Node | None = reached.type
+        indices = []
+        while rest and rest[0].kind == "[]" and at is not None and records.struct(at) is None:
             indices.append(rest.pop(0))
             at = records.inner(at)
-            if at is None:
-                break
         if at is None or records.struct(at) is None or not rest:
             raise self.error(f"'{reached.text}' is no array of structures whose members are declared here", node)
         struct = at
@@ -358,7 +360,7 @@ class _Rewriting(Views):
         row = reached.root.storage is Storage.REGION
         key = self._rows.get(reached.text, reached.text) if row else reached.text
         self._elements.setdefault(key, {}).setdefault(element)
-        slot: Any = c_ast.Constant("int", str(offset // element.bytes), node.coord)
+        slot: Node = c_ast.Constant("int", str(offset // element.bytes), node.coord)
         for subscript, step_bytes in scaled:
             part = self._visit(subscript)
             if step_bytes != element.bytes:
@@ -368,14 +370,14 @@ class _Rewriting(Views):
         if row:
             if reached.text not in self._rows:
                 raise self.error(f"the structures '{reached.text}' are declared in the scop", node)
-            base: Any = c_ast.ID(self._named(reached.text, key, element), node.coord)
+            base: Node = c_ast.ID(self._named(reached.text, key, element), node.coord)
         else:
             base = self._array(reached, struct, element, node)
         made = Slot(self._subscripted(base, indices), slot, node.coord)
         made.spelled = node
         return made
 
-    def _placed(self, at: Any, steps: Sequence[Step], node: Any) -> tuple[Any, str, int, list[tuple[Any, int]]]:
+    def _placed(self, at: Any, steps: Sequence[Step], node: Node) -> tuple[Node, str, int, list[tuple[Node, int]]]:
         """(type, path, offset, subscripts with what one more adds), in bytes, of a member of a structure.
 
         Raises InputError, Unknown."""
@@ -415,9 +417,10 @@ class _Rewriting(Views):
             self._others[name, element] = free
         return self._others[name, element]
 
-    def _array(self, reached: Reached, struct: Any, element: ElementType, node: Any) -> Any:
+    def _array(self, reached: Reached, struct: Node, element: ElementType, node: Node) -> Node:
         """The array of the members of one type, declared as one of numbers."""
         base = self._base(reached, node)
+        assert isinstance(base, c_ast.ID), "views and arrays are named"
         name = self._named(base.name, reached.text, element)
         old = self.outer.find(base.name)
         assert old is not None
@@ -440,7 +443,7 @@ _CONTROL = (c_ast.For, c_ast.While, c_ast.DoWhile, c_ast.If, c_ast.Switch)
 """Statements of which a part may not run."""
 
 
-def _paths(records: Records, struct: Any, element: ElementType) -> tuple[str, ...]:
+def _paths(records: Records, struct: Node, element: ElementType) -> tuple[str, ...]:
     """How the members of a type are written behind an element, for each place where one could lie; empty where none
     does. Raises Unknown."""
     paths = [""] * (records.size(struct)[0] // element.bytes)

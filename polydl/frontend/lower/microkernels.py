@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
+from polydl.frontend.core.loop_forms import statements
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawAccess, RawArgument, RawStatement
 from polydl.frontend.lower.state import State
@@ -18,13 +19,13 @@ from polydl.model import isl
 from polydl.model.types import I64
 
 
-def call_and_loops(pragma: Pragma, fragment: Any, node: Any, places: Places) -> tuple[Any, list[Any]]:
+def call_and_loops(
+    pragma: Pragma, fragment: Node | None, node: Node, places: Places
+) -> tuple[c_ast.FuncCall, list[Node]]:
     """The call and the equivalent loops, of which the pragma holds one and `node` is the other. Raises InputError."""
-    items = (
-        []
-        if fragment is None
-        else [item for item in fragment.block_items or [] if not isinstance(item, c_ast.EmptyStatement)]
-    )
+    call: Node
+    loops: list[Node]
+    items = [] if fragment is None else statements(fragment)
     if pragma.kind == "call":
         if not isinstance(node, (c_ast.For, c_ast.Compound)):
             raise places.error(
@@ -57,6 +58,7 @@ def call_and_loops(pragma: Pragma, fragment: Any, node: Any, places: Places) -> 
                 topic="microkernels",
             )
         call, loops = node, items
+    assert isinstance(call, c_ast.FuncCall), "one of the two is"
     if not isinstance(call.name, c_ast.ID):
         raise places.error(
             "the microkernel is called through an expression", call, "call it by its name", topic="microkernels"
@@ -79,7 +81,7 @@ def touched(inner: Sequence[RawStatement]) -> tuple[RawAccess, ...]:
     return (*(a for a in accesses if not a.write), *(a for a in accesses if a.write))
 
 
-def argument(state: State, node: Any) -> RawArgument:
+def argument(state: State, node: Node) -> RawArgument:
     """An argument of the call: a place in an array, an affine value, or another value. Raises InputError."""
     expression = state.substituted(node)
     if expression is None:
@@ -101,13 +103,13 @@ def argument(state: State, node: Any) -> RawArgument:
     return RawArgument(text, None, None, node)
 
 
-def _address(state: State, node: Any) -> RawAccess | None:
+def _address(state: State, node: Node) -> RawAccess | None:
     """The element that a pointer argument points at; None for a value."""
     values = state.values()
     while isinstance(node, c_ast.Cast) and isinstance(node.to_type.type, c_ast.PtrDecl):
         node = node.expr
     if isinstance(node, c_ast.ArrayRef):
-        base, depth = node, 0
+        base, depth = node.name, 1
         while isinstance(base, c_ast.ArrayRef):
             base, depth = base.name, depth + 1
         symbol = state.data_symbol(base) if isinstance(base, c_ast.ID) else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.regions import Found
@@ -69,13 +69,13 @@ def _origins(found: Found, *, rows: bool) -> dict[str, set[str]]:
     return origins
 
 
-def _base(node: Any, scope: Scope, rows: bool) -> str:
+def _base(node: Node, scope: Scope, rows: bool) -> str:
     """The pointer or array that an address is computed from; "" where that is not plain."""
     match node:
         case c_ast.ID():
             return str(node.name)
-        case c_ast.StructRef(name=c_ast.ID()):
-            return f"{node.name.name}{node.type}{node.field.name}"
+        case c_ast.StructRef(name=c_ast.ID(name=structure)):
+            return f"{structure}{node.type}{node.field.name}"
         case c_ast.Cast() | c_ast.UnaryOp(op="&"):
             return _base(node.expr, scope, rows)
         case c_ast.ArrayRef(name=c_ast.ID() | c_ast.ArrayRef()):

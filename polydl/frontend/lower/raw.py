@@ -6,7 +6,9 @@ Sets and functions here are zero-dimensional with iterators as isl parameters (s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.affine import Value
 from polydl.frontend.meaning.data_subscripts import Form
@@ -33,7 +35,7 @@ class RawAccess:
     """None: data choose it."""
     where: isl.Set
     """The iterations in which it happens: the statement's domain, or less inside a conditional expression."""
-    node: Any
+    node: Node
     exact: bool = True
     """False inside a data-dependent conditional: it may happen everywhere in `where`."""
     chosen: tuple[tuple[int, Form], ...] = ()
@@ -57,7 +59,7 @@ class RawArgument:
     text: str
     address: RawAccess | None = None
     value: isl.PwAff | None = None
-    node: Any = None
+    node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class RawStatement:
     position: tuple[int, ...]
     accesses: tuple[RawAccess, ...]
     body: RawAssignment | RawCall | RawBlackBox
-    node: Any
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Walked:
     """Everything that a walk found."""
 
     statements: list[RawStatement] = field(default_factory=list)
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Node] = field(default_factory=dict)
     """Integer symbols left symbolic -> the node of their first use."""
     shaping: set[str] = field(default_factory=set)
     """Those of them that bounds, conditions, subscripts or extents mention: the others are data."""
@@ -126,9 +128,9 @@ class Walked:
     """Arrays and data scalars that statements access."""
     constants: dict[str, Symbol] = field(default_factory=dict)
     """Enumerators and constants whose value was used."""
-    called: dict[str, Any] = field(default_factory=dict)
+    called: dict[str, c_ast.FuncDef] = field(default_factory=dict)
     """Functions of the file whose bodies were evaluated -> their definition."""
-    hiding: dict[str, Any] = field(default_factory=dict)
+    hiding: dict[str, Node] = field(default_factory=dict)
     """Loop variables declared in their loop that hide another object -> their Decl."""
     begun: dict[str, Value] = field(default_factory=dict)
     """Variables of loops that count on the value they are given in front of the loop -> that value."""
@@ -140,5 +142,5 @@ class Walked:
     """What integers are given of which only data know the value."""
     granted: dict[str, None] = field(default_factory=dict)
     """What conditions were dropped with, for people, in the order of the text."""
-    stores: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    stores: dict[int, tuple[c_ast.Assignment, Node]] = field(default_factory=dict)
     """id of an assignment that stores where the `if` that it was made of may not -> the two."""

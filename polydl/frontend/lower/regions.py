@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.frontend.core.loop_forms import counts, loop_of
+from polydl.frontend.core.loop_forms import AnyLoop, counts, loop_of
 from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
-from polydl.frontend.meaning.symbols import Scope, mentions, nodes
+from polydl.frontend.meaning.symbols import Scope, mentions, nodes, parameters_of
 from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
@@ -22,16 +22,16 @@ from polydl.model.scop import Region, Storage
 _FACTS = ("assume", "live_out", "dead")
 _LOOPS = {"for", "while", "do"}
 
-Evaluate = Callable[[Any, Scope], int | None]
+Evaluate = Callable[[Node, Scope], int | None]
 
 
 @dataclass(slots=True)
 class Found:
     """A region of a function."""
 
-    function: Any
+    function: c_ast.FuncDef
     """pycparser FuncDef."""
-    items: list[Any]
+    items: list[Node]
     """Statements of the region."""
     scope: Scope
     """Names visible at its start."""
@@ -39,11 +39,11 @@ class Found:
     start: int
     """Offset of the first character of the region."""
     end: int
-    after: list[Any]
+    after: list[Node]
     """Statements that may run after it, in order: of its block, of the blocks around, and of loops around again."""
     facts: list[Pragma] = field(default_factory=list)
     """assume, live_out and dead pragmas that hold for it."""
-    before: list[Any] = field(default_factory=list)
+    before: list[Node] = field(default_factory=list)
     """Statements of its block in front of it."""
     marked: bool = False
     """Whether `#pragma scop` and `#pragma endscop` stand around it."""
@@ -109,16 +109,15 @@ class Finder:
         """Pragmas seen inside a function."""
         self._facts: list[Pragma] = []
 
-    def function_scope(self, function: Any) -> Scope:
+    def function_scope(self, function: c_ast.FuncDef) -> Scope:
         """The scope of a function's parameters."""
         scope = Scope(self.file_scope)
-        parameters = function.decl.type.args
-        for parameter in parameters.params if parameters is not None else ():
+        for parameter in parameters_of(function):
             if isinstance(parameter, c_ast.Decl):
                 scope.declare(parameter, Storage.PARAMETER, self.evaluate)
         return scope
 
-    def search(self, function: Any) -> None:
+    def search(self, function: c_ast.FuncDef) -> None:
         """Collect the pragma regions of a function."""
         self._facts = []
         before = len(self.found)
@@ -126,7 +125,7 @@ class Finder:
         for found in self.found[before:]:
             found.facts += self._facts
 
-    def _block(self, function: Any, block: Any, outer: Scope, after: list[Any]) -> None:
+    def _block(self, function: c_ast.FuncDef, block: c_ast.Compound, outer: Scope, after: list[Node]) -> None:
         scope = Scope(outer)
         items = list(block.block_items or [])
         at = 0
@@ -163,7 +162,7 @@ class Finder:
                 )
             at += 1
 
-    def _pragma(self, item: Any) -> Pragma | None:
+    def _pragma(self, item: Node) -> Pragma | None:
         if not isinstance(item, c_ast.Pragma):
             return None
         words = str(item.string).split()
@@ -177,14 +176,16 @@ class Finder:
         self.placed.add(index)
         return self.pragmas[index]
 
-    def _closing(self, items: list[Any], at: int) -> int | None:
+    def _closing(self, items: list[Node], at: int) -> int | None:
         for position in range(at + 1, len(items)):
             pragma = self._pragma(items[position])
             if pragma is not None and pragma.kind == "endscop":
                 return position
         return None
 
-    def _region(self, function: Any, items: list[Any], bounds: tuple[int, int], scope: Scope, after: list[Any]) -> None:
+    def _region(
+        self, function: c_ast.FuncDef, items: list[Node], bounds: tuple[int, int], scope: Scope, after: list[Node]
+    ) -> None:
         first, last = bounds
         opening, closing = self._pragma(items[first]), self._pragma(items[last])
         assert opening is not None and closing is not None
@@ -215,20 +216,20 @@ class Finder:
                 marked=True,
             )
         )
-        for node in inside:
-            scope.declare(node, Storage.LOCAL, self.evaluate)
-            declared = getattr(node, "name", None) if isinstance(node, c_ast.Decl) else None
+        for item in inside:
+            scope.declare(item, Storage.LOCAL, self.evaluate)
+            declared = item.name if isinstance(item, c_ast.Decl) else None
             if declared is not None and any(declared in mentions(later) for later in [*items[last + 1 :], *after]):
                 self.errors.append(
                     self.unit.places.error(
                         f"'{declared}' is declared in the scop and used after it",
-                        node,
+                        item,
                         "declare it before the region",
                         topic="declarations",
                     )
                 )
 
-    def _inside(self, function: Any, node: Any, scope: Scope, after: list[Any]) -> None:
+    def _inside(self, function: c_ast.FuncDef, node: Node, scope: Scope, after: list[Node]) -> None:
         """Look for regions in the blocks of a statement."""
         match node:
             case c_ast.Compound():
@@ -251,7 +252,7 @@ class Finder:
                 for statement in node.stmts or ():
                     self._inside(function, statement, scope, [*(node.stmts or ()), *after])
 
-    def nest(self, function: Any) -> Found | InputError:
+    def nest(self, function: c_ast.FuncDef) -> Found | InputError:
         """The loops of a function whose body is declarations and one run of for loops; for other bodies the first
         statement that keeps it from being that."""
         items = [i for i in function.body.block_items or [] if not isinstance(i, c_ast.EmptyStatement)]
@@ -273,30 +274,31 @@ class Finder:
         return self._run(function, loops, scope, rest, before) or self._no_nest(function, first)
 
     @staticmethod
-    def _is_loop(function: Any, item: Any) -> bool:
+    def _is_loop(function: c_ast.FuncDef, item: Node) -> bool:
         """Whether a statement is a loop that is looked at without pragmas: no `while` or `do` loop that counts on
         with a parameter, unless that is nothing but a count."""
         if not counts(item):
             return False
-        if isinstance(item, c_ast.For) or function.decl.type.args is None:
+        if isinstance(item, c_ast.For):
             return True
         integers = {
             one.name
-            for one in function.decl.type.args.params
+            for one in parameters_of(function)
             if isinstance(one, c_ast.Decl) and isinstance(one.type, c_ast.TypeDecl)
         }
+        assert isinstance(item, AnyLoop), "it counts"
         loop = loop_of(item)
         named = set(mentions(loop.body))
         return all(name not in named for name in loop.judged if name in integers)
 
-    def _no_nest(self, function: Any, stops: Any) -> InputError:
+    def _no_nest(self, function: c_ast.FuncDef, stops: Node | None) -> InputError:
         """Why the loops of a function are no region by themselves."""
         name = function.decl.name
         if not any(isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)) for node in nodes(function.body)):
             return self.unit.places.error(
                 f"'{name}' has no loop", function.decl, "give a function with for loops", topic="regions"
             )
-        if self._is_loop(function, stops):
+        if stops is not None and self._is_loop(function, stops):
             return self.unit.places.error(
                 f"'{name}': a macro makes this loop, and perhaps more",
                 stops,
@@ -310,7 +312,9 @@ class Finder:
             topic="regions",
         )
 
-    def _run(self, function: Any, loops: list[Any], scope: Scope, after: list[Any], before: list[Any]) -> Found | None:
+    def _run(
+        self, function: c_ast.FuncDef, loops: list[Node], scope: Scope, after: list[Node], before: list[Node]
+    ) -> Found | None:
         """Loops that follow each other as a region; None where macros make more than them."""
         source, places = self.unit.source, self.unit.places
         own = [item for item in loops if not isinstance(item, c_ast.Pragma)]
@@ -331,12 +335,12 @@ class Finder:
         facts = [pragma for pragma in self.inside_of(function) if pragma.kind in _FACTS]
         return Found(function, loops, scope, source.span(start), start.offset, past, after, facts, before)
 
-    def inside_of(self, function: Any) -> list[Pragma]:
+    def inside_of(self, function: c_ast.FuncDef) -> list[Pragma]:
         """The pragmas in the body of a function."""
         found = (self._pragma(node) for node in nodes(function.body) if isinstance(node, c_ast.Pragma))
         return [pragma for pragma in found if pragma is not None]
 
-    def runs(self, function: Any) -> list[Found]:
+    def runs(self, function: c_ast.FuncDef) -> list[Found]:
         """The loops of a function among other statements: each run of for loops of a block that stands in no other for
         loop."""
         return self._runs(function, function.body, self.function_scope(function), [])
@@ -359,7 +363,7 @@ class Finder:
         """The runs of for loops in the bodies of those of a region."""
         inner: list[Found] = []
         for at, item in enumerate(found.items):
-            if self._is_loop(found.function, item):
+            if self._is_loop(found.function, item) and isinstance(item, AnyLoop):
                 scope = Scope(found.scope)
                 init = item.init if isinstance(item, c_ast.For) else None
                 for decl in init.decls if isinstance(init, c_ast.DeclList) else ():
@@ -369,7 +373,7 @@ class Finder:
                 )
         return inner
 
-    def _runs(self, function: Any, node: Any, outer: Scope, after: list[Any]) -> list[Found]:
+    def _runs(self, function: c_ast.FuncDef, node: Node, outer: Scope, after: list[Node]) -> list[Found]:
         """The runs of for loops in a statement that is no for loop, or a body."""
         found: list[Found] = []
         scope, at = Scope(outer), 0
@@ -399,10 +403,11 @@ class Finder:
         return found
 
 
-def _again(loop: Any) -> list[Any]:
+def _again(loop: AnyLoop) -> list[Node]:
     """What runs behind the body of a loop: its condition, and perhaps all of it once more."""
     following = [loop.next] if isinstance(loop, c_ast.For) and loop.next is not None else []
-    return [Beyond(), *following, c_ast.If(loop.cond, loop.stmt, None, loop.coord), Beyond()]
+    once_more = loop.stmt if loop.cond is None else c_ast.If(loop.cond, loop.stmt, None, loop.coord)
+    return [Beyond(), *following, once_more, Beyond()]
 
 
 def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...], begun: Mapping[str, isl.PwAff]) -> Region:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.lower.raw import RawAccess, RawStatement, SourceLoop
+from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.text.pragmas import Pragma
@@ -39,7 +39,7 @@ class State(Lookup, ABC):
         """The microkernel pragma before the next statement."""
 
     @abstractmethod
-    def walk(self, node: Any) -> None:
+    def walk(self, node: Node) -> None:
         """Walk one statement, collecting its errors."""
 
     def no_pending(self) -> None:
@@ -56,7 +56,13 @@ class State(Lookup, ABC):
                 )
             )
 
-    def emit(self, accesses: tuple[RawAccess, ...], body: Any, node: Any, domain: isl.Set | None = None) -> None:
+    def emit(
+        self,
+        accesses: tuple[RawAccess, ...],
+        body: RawAssignment | RawCall | RawBlackBox,
+        node: Node,
+        domain: isl.Set | None = None,
+    ) -> None:
         """Add a statement at the current place, for the current iterations or those of `domain`."""
         position = (*self._prefix, self._counters[-1])
         self._counters[-1] += 1
@@ -98,23 +104,17 @@ class State(Lookup, ABC):
             if name in self.environment or ((found := self.scope.find(name)) is not None and found.is_integer):
                 self.environment[name] = None
 
-    def substituted(self, node: Any) -> Any:
+    def substituted(self, node: Node) -> Node | None:
         """The expression with affine temporaries replaced by what they stand for; None where one has a value for which
         there is no expression, as that which a loop leaves in its variable."""
         names = set(mentions(node)) & {name for name in self.environment if name in self.walked.temporaries}
         names -= {loop.name for loop, _ in self.loops}
         if any((known := self.environment[name]) is not None and known[1] is None for name in names):
             return None
-        return self._replaced(copy.deepcopy(node), names) if names else node
+        return self._replaced(node, names) if names else node
 
-    def _replaced(self, node: Any, names: set[str]) -> Any:
+    def _replaced(self, node: Node, names: set[str]) -> Node:
         if isinstance(node, c_ast.ID) and node.name in names:
             known = self.environment[node.name]
-            return node if known is None else known[1]
-        for name in node.__slots__:
-            child = getattr(node, name, None)
-            if isinstance(child, c_ast.Node):
-                setattr(node, name, self._replaced(child, names))
-            elif isinstance(child, list):
-                setattr(node, name, [self._replaced(c, names) if isinstance(c, c_ast.Node) else c for c in child])
-        return node
+            return node if known is None or known[1] is None else known[1]
+        return mapped(node, lambda inner: self._replaced(inner, names))

@@ -7,21 +7,21 @@ if (a) continue; c;               if (!a) { c; }
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.liveness import leaves
 
 
-def structured(body: Any) -> Any:
+def structured(body: Node) -> Node | None:
     """The body of a loop without `continue`; None where one stands elsewhere than at the end of an arm of an `if`, or
     where a `break` ends the loop. The parts are those of the body, not copies."""
     made = _structured(list(body.block_items or ()) if isinstance(body, c_ast.Compound) else [body])
     return None if made is None else c_ast.Compound(made, body.coord)
 
 
-def _structured(items: Sequence[Any]) -> list[Any] | None:
+def _structured(items: Sequence[Node]) -> list[Node] | None:
     for place, item in enumerate(items):
         if isinstance(item, c_ast.Continue):
             return list(items[:place])
@@ -40,7 +40,7 @@ def _structured(items: Sequence[Any]) -> list[Any] | None:
     return list(items)
 
 
-def _arm(node: Any) -> tuple[list[Any], bool] | None:
+def _arm(node: Node | None) -> tuple[list[Node], bool] | None:
     """The statements of an arm in front of a `continue` at its end, and whether there is one; None where it ends the
     iteration, or the loop, elsewhere."""
     items = list(node.block_items or ()) if isinstance(node, c_ast.Compound) else [] if node is None else [node]
@@ -49,7 +49,7 @@ def _arm(node: Any) -> tuple[list[Any], bool] | None:
     return None if any(leaves(item) for item in items) else (items, ends)
 
 
-def _if(item: Any, then: Any, otherwise: Any) -> Any:
+def _if(item: c_ast.If, then: c_ast.Compound, otherwise: c_ast.Compound) -> Node:
     if then.block_items:
         return c_ast.If(item.cond, then, otherwise if otherwise.block_items else None, item.coord)
     return c_ast.If(c_ast.UnaryOp("!", item.cond, item.coord), otherwise, None, item.coord)

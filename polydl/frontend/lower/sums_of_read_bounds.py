@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.meaning.liveness import changed_names
@@ -21,7 +21,7 @@ _OWN = "polydl_sum{}"
 """Names of the scalars that stand for elements while the loop runs."""
 
 
-def in_lanes(loop: Any, find: Callable[[str], Symbol | None]) -> str:
+def in_lanes(loop: Node, find: Callable[[str], Symbol | None]) -> str:
     """C text of a loop that adds up in vector lanes: each iteration declares what it needs and adds to scalars or
     elements of floating point that nothing else in the loop reads or writes. Empty where it is no such loop, or may
     not be.
@@ -37,16 +37,18 @@ def in_lanes(loop: Any, find: Callable[[str], Symbol | None]) -> str:
     `find`: what a name outside of the loop denotes.
     """
     parts = _parts(loop)
+    if not isinstance(loop, c_ast.For):
+        return ""
     bounds = _bounds(loop) if parts is not None else None
     if parts is None or bounds is None:
         return ""
     declared, sums = parts
     targets = [_target(one.lvalue, find) for one in sums]
     places = [each for one in sums for each in _subscripts(one.lvalue)]
-    inside = [*(d.init for d in declared), *(one.rvalue for one in sums), *places]
+    inside = [*(d.init for d in declared if d.init is not None), *(one.rvalue for one in sums), *places]
     fixed = {bounds.counter, *(d.name for d in declared)}
     named = [t.name for t in targets if t is not None]
-    read = set().union(*(mentions(each) for each in (*inside, loop.cond, loop.init)))
+    read = set().union(*(mentions(each) for each in (*inside, loop.cond, loop.init) if each is not None))
     moved = set().union(*map(mentions, places))
     still = all(not changed_names(each) and _pure(each) for each in (*inside, bounds.first, bounds.last))
     if None in targets or len(set(named)) < len(named) or read & set(named) or moved & fixed or not still:
@@ -59,12 +61,12 @@ class _Bounds:
     """Of a loop that counts up by one."""
 
     counter: str
-    first: Any
+    first: Node
     op: str
-    last: Any
+    last: Node
 
 
-def _parts(loop: Any) -> tuple[list[Any], list[Any]] | None:
+def _parts(loop: Node) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None:
     """What an iteration declares, and its accumulations behind; None where there is anything else."""
     if not isinstance(loop, c_ast.For):
         return None
@@ -75,7 +77,7 @@ def _parts(loop: Any) -> tuple[list[Any], list[Any]] | None:
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
 
 
-def _bounds(loop: Any) -> _Bounds | None:
+def _bounds(loop: c_ast.For) -> _Bounds | None:
     init, cond, step = loop.init, loop.cond, loop.next
     if isinstance(init, c_ast.DeclList) and len(init.decls) == 1 and init.decls[0].init is not None:
         name, first = init.decls[0].name, init.decls[0].init
@@ -90,12 +92,12 @@ def _bounds(loop: Any) -> _Bounds | None:
     return None if name in {*mentions(cond.right), *mentions(first)} else _Bounds(name, first, cond.op, cond.right)
 
 
-def _subscripts(place: Any) -> list[Any]:
+def _subscripts(place: Node) -> list[Node]:
     """Of an element; none of a scalar."""
     return [*_subscripts(place.name), place.subscript] if isinstance(place, c_ast.ArrayRef) else []
 
 
-def _target(place: Any, find: Callable[[str], Symbol | None]) -> Symbol | None:
+def _target(place: Node, find: Callable[[str], Symbol | None]) -> Symbol | None:
     """The scalar or the array of the element that is added to; None where it is neither, or not of floating point."""
     while isinstance(place, c_ast.ArrayRef):
         place = place.name
@@ -103,7 +105,9 @@ def _target(place: Any, find: Callable[[str], Symbol | None]) -> Symbol | None:
     return symbol if symbol is not None and symbol.ctype in (F32, F64) and not symbol.pinned else None
 
 
-def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol], bounds: _Bounds) -> str:
+def _text(
+    loop: c_ast.For, declared: list[c_ast.Decl], sums: list[c_ast.Assignment], targets: list[Symbol], bounds: _Bounds
+) -> str:
     before, after, reductions, inside = [], [], [], []
     for number, (one, target) in enumerate(zip(sums, targets, strict=True)):
         row = of_assignment(one.op)
@@ -123,7 +127,7 @@ def _text(loop: Any, declared: list[Any], sums: list[Any], targets: list[Symbol]
     return "\n".join(lines)
 
 
-def _pure(node: Any) -> bool:
+def _pure(node: Node) -> bool:
     """Whether nothing but functions without effects is called."""
     if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and result_of(node.name.name)):
         return False

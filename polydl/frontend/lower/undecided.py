@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower.assignments import Assignments
@@ -18,7 +19,7 @@ from polydl.frontend.meaning.liveness import leaves
 class Undecided(Assignments):
     """A walk as far as data steer it."""
 
-    def _undecided(self, node: Any, condition: Any, branches: list[Any]) -> None:
+    def _undecided(self, node: Node, condition: Node, branches: Sequence[Node]) -> None:
         """A statement of which data decide what runs."""
         if not self.in_black_box:
             if any(leaves(branch) for branch in branches):
@@ -38,7 +39,7 @@ class Undecided(Assignments):
             return
         self._condition(condition)
         before = dict(self.environment)
-        after: list[dict[str, tuple[Value, Any] | None]] = []
+        after: list[dict[str, tuple[Value, Node | None] | None]] = []
         for branch in branches:
             self.environment = dict(before)
             self._branch(branch)
@@ -47,14 +48,14 @@ class Undecided(Assignments):
             name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
         }
 
-    def _condition(self, node: Any) -> None:
+    def _condition(self, node: Node) -> None:
         """Inside a black box: note what a condition reads."""
         builder = self.values()
         builder.expression(node, self.domain)
         if builder.accesses:
             self.emit(tuple(builder.accesses), RawBlackBox("", (), ()), node)
 
-    def _keep(self, node: Any) -> None:
+    def _keep(self, node: Node) -> None:
         """Make one statement of the code at `node`. Raises InputError (also collected) and NeedsData."""
         text = self._with_pointers(node)
         blackbox.hidden_data(node, self)
@@ -75,19 +76,20 @@ class Undecided(Assignments):
             self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
             self.emit(accesses, blackbox.body(node, text, inner, self), node)
 
-    def _switch(self, node: Any) -> None:
+    def _switch(self, node: c_ast.Switch) -> None:
         if not self.in_black_box:
             self._keep(node)
             return
         cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
-        if not all(isinstance(case, (c_ast.Case, c_ast.Default)) for case in cases) or not cases:
+        own = [case for case in cases if isinstance(case, (c_ast.Case, c_ast.Default))]
+        if len(own) < len(cases) or not cases:
             raise self.places.error(
                 "code of this 'switch' stands before its first case", node, "move it out", topic="control-flow"
             )
-        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in cases]
+        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in own]
         self._undecided(node, node.cond, parts)
 
-    def _branch(self, node: Any) -> None:
+    def _branch(self, node: Node) -> None:
         with self.scoped():
             self.walk(node)
             self.no_pending()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.member_nodes import bare, is_qualified, make_const, renamed, written
@@ -38,7 +39,7 @@ class Reached:
     """Bytes from the start of what the last pointer points to, or of the root."""
     unknown: str = ""
     """Why the offset is not known; empty where it is."""
-    pointers: list[tuple[str, Any]] = field(default_factory=list)
+    pointers: list[tuple[str, Node]] = field(default_factory=list)
     """What `->` goes through, with the structure that it points to."""
 
 
@@ -63,11 +64,11 @@ class Views:
         self.last = False
         """Whether this pass knows everything."""
 
-    def error(self, reason: str, node: Any, hint: str = _COPY) -> InputError:
+    def error(self, reason: str, node: Node, hint: str = _COPY) -> InputError:
         """About a member."""
         return self.places.error(reason, node, hint, topic=_TOPIC)
 
-    def view(self, reached: Reached, node: Any) -> Any:
+    def view(self, reached: Reached, node: Node) -> Node:
         """The name of the view of a member."""
         text = reached.text
         if text not in self.named:
@@ -81,9 +82,9 @@ class Views:
                 return c_ast.ArrayRef(named, c_ast.Constant("int", "0", node.coord), node.coord)
         return named
 
-    def _declare(self, reached: Reached, node: Any) -> None:
+    def _declare(self, reached: Reached, node: Node) -> None:
         text, root, type_ = reached.text, reached.root, reached.type
-        if root.storage is Storage.GLOBAL and is_qualified(root.node.type):
+        if root.storage is Storage.GLOBAL and is_qualified(root.decl.type):
             raise self.error(f"'{root.name}' is a constant of the file", node)
         name = free = "_".join(reached.words)
         number = 0
@@ -102,7 +103,7 @@ class Views:
         # What the structure itself holds, and not what a pointer in it points to.
         inside = (scalar and text in self.written) or isinstance(kind, c_ast.ArrayDecl)
         if not scalar or inside:
-            outer = kind.type if not scalar else shown
+            outer: Any = getattr(kind, "type", None) if not scalar else shown
             pointed = renamed(outer, free)
             if inside and reached.const:
                 make_const(pointed)
@@ -138,13 +139,13 @@ class Views:
             text,
             value,
             root.name,
-            None if root.storage is Storage.GLOBAL else written(bare(root.node)),
+            None if root.storage is Storage.GLOBAL else written(bare(root.decl)),
             tuple((pointer, _size(records, of)) for pointer, of in reached.pointers),
             place,
         )
 
 
-def _size(records: Records, type_: Any) -> int | None:
+def _size(records: Records, type_: Node) -> int | None:
     try:
         return records.size(type_)[0]
     except Unknown:

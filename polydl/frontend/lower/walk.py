@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core.evolution import merged
@@ -48,7 +49,7 @@ class Walker(Iterations):
         }
         self.begin_parameters()
 
-    def walk(self, node: Any) -> None:
+    def walk(self, node: Node) -> None:
         """Walk one statement, collecting its errors."""
         try:
             self._statement(node)
@@ -57,7 +58,7 @@ class Walker(Iterations):
         except InputError as error:
             self.errors.append(error)
 
-    def _statement(self, node: Any) -> None:
+    def _statement(self, node: Node) -> None:
         if isinstance(node, c_ast.Pragma):
             self._pragma(node)
             return
@@ -99,19 +100,19 @@ class Walker(Iterations):
                 )
                 raise self.places.error(reason, node, hint, topic="control-flow")
 
-    def _compound(self, node: Any) -> None:
+    def _compound(self, node: c_ast.Compound) -> None:
         with self.scoped():
             for item in node.block_items or ():
                 self.walk(item)
             self.no_pending()
 
-    def _do(self, node: Any) -> None:
+    def _do(self, node: c_ast.DoWhile) -> None:
         if constant(node.cond, self.scope) == 0 and not leaves(node.stmt):
             self.walk(node.stmt)  # do … while (0), as macros have it
         else:
             self._loop(node)
 
-    def _pragma(self, node: Any) -> None:
+    def _pragma(self, node: c_ast.Pragma) -> None:
         words = str(node.string).split()
         if words[:1] != ["polydl"]:
             return
@@ -120,7 +121,7 @@ class Walker(Iterations):
             self.no_pending()
             self.pending = pragma
 
-    def _call(self, node: Any) -> None:
+    def _call(self, node: c_ast.FuncCall) -> None:
         name = node.name.name if isinstance(node.name, c_ast.ID) else ""
         if name in written_out.FILLING and name not in self.settings.unit.chunks:
             self.walk(written_out.filled(node, self))
@@ -133,7 +134,7 @@ class Walker(Iterations):
             topic="calls",
         )
 
-    def _if(self, node: Any) -> None:
+    def _if(self, node: c_ast.If) -> None:
         try:
             holds = self.evaluator.condition(node.cond, self.domain)
         except NotAffine:
@@ -151,7 +152,7 @@ class Walker(Iterations):
             name: merged(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}
         }
 
-    def _microkernel(self, pragma: Pragma, node: Any) -> None:
+    def _microkernel(self, pragma: Pragma, node: Node) -> None:
         """Make one statement of a call and the loops that say what it computes. Raises InputError."""
         self._no_pointers(node)
         fragment = self.settings.unit.fragments.get(pragma.index)
@@ -174,12 +175,13 @@ class Walker(Iterations):
         if not inner:
             raise self.places.error("the loops of this microkernel compute nothing", loops[0], topic="microkernels")
         form = "loops" if pragma.kind == "call" else "call"
+        assert isinstance(call.name, c_ast.ID), "call_and_loops lets no others through"
         body = RawCall(call.name.name, arguments, tuple(inner), form, pragma.index)
         domain = microkernels.executed(inner, self.domain, len(self.loops)) if pragma.kind == "call" else self.domain
         self.emit(microkernels.touched(inner), body, call, domain)
 
 
-def _same_in_every_type(node: Any) -> Any:
+def _same_in_every_type(node: Node) -> Node | None:
     """The literal 0 or 1 that an assignment stores, however many variables it goes through; None for other values."""
     while isinstance(node, c_ast.Assignment) and node.op == "=":
         node = node.rvalue

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.state import State
@@ -26,9 +27,10 @@ FILLING = frozenset({"memset", "memcpy", "memmove"})
 _COUNTER = "k"
 
 
-def filled(call: Any, state: State) -> Any:
+def filled(call: c_ast.FuncCall, state: State) -> Node:
     """The loops that a call of one of `FILLING` stands for. Raises InputError where it is another function, or fills
     something else than whole elements."""
+    assert isinstance(call.name, c_ast.ID), "it is one of these"
     name = call.name.name
     arguments = list(call.args.exprs) if call.args is not None else []
     if len(arguments) != 3:
@@ -51,7 +53,7 @@ def filled(call: Any, state: State) -> Any:
     return _loops(target, given, count, call, state, read=True)
 
 
-def initialised(decl: Any, found: Symbol, state: State) -> list[Any]:
+def initialised(decl: c_ast.Decl, found: Symbol, state: State) -> list[Node]:
     """The statements that give an array of the region what its initialiser says. Raises InputError."""
     extents = [None if level.extent is None else _constant(level.extent, state) for level in found.levels]
     name = c_ast.ID(found.name, decl.coord)
@@ -67,36 +69,35 @@ def initialised(decl: Any, found: Symbol, state: State) -> list[Any]:
     return [*made, *(one for one in listed if one not in zero)]
 
 
-def without_const(decl: Any) -> Any:
+def without_const(decl: c_ast.Decl) -> c_ast.Decl:
     """A declaration of an array whose elements may be written."""
     made = copy.copy(decl)
     made.quals = [word for word in decl.quals or [] if word != "const"]
     made.type = copy.deepcopy(decl.type)
-    inner = made.type
+    inner: Any = made.type
     while not isinstance(inner, c_ast.TypeDecl):
         inner = inner.type
     inner.quals = [word for word in inner.quals or [] if word != "const"]
     return made
 
 
-def _listed(values: Any, place: Any, extents: Sequence[int], state: State) -> Any:
+def _listed(values: c_ast.InitList, place: Node, extents: Sequence[int], state: State) -> Iterator[c_ast.Assignment]:
     """The assignments of what an initialiser lists."""
     if len(values.exprs) > extents[0]:
         raise _refused(place, state, "an initialiser lists more than the array holds")
     for at, value in enumerate(values.exprs):
         element = c_ast.ArrayRef(place, c_ast.Constant("int", str(at), value.coord), value.coord)
-        nested = isinstance(value, c_ast.InitList)
-        if isinstance(value, c_ast.NamedInitializer) or nested != (len(extents) > 1):
+        if isinstance(value, c_ast.NamedInitializer) or isinstance(value, c_ast.InitList) != (len(extents) > 1):
             if len(extents) > 1 and len(values.exprs) == 1 and _constant(value, state) == 0:
                 return  # {0} of an array of arrays
             raise _refused(place, state, "an array is initialised in the scop with designators or without inner braces")
-        if nested:
+        if isinstance(value, c_ast.InitList):
             yield from _listed(value, element, extents[1:], state)
         else:
             yield c_ast.Assignment("=", element, value, value.coord)
 
 
-def _pointed(node: Any, state: State) -> tuple[Symbol, list[int]]:
+def _pointed(node: Node, state: State) -> tuple[Symbol, list[int]]:
     """The array that a pointer points into, and the extents of the arrays that are its elements. Raises InputError."""
     builder = state.values()
     while isinstance(node, c_ast.Cast):
@@ -113,7 +114,7 @@ def _pointed(node: Any, state: State) -> tuple[Symbol, list[int]]:
     return symbol, [extent for extent in extents if extent is not None]
 
 
-def _elements(size: Any, element: ElementType, inner: Sequence[int], state: State) -> list[Any]:
+def _elements(size: Node, element: ElementType, inner: Sequence[int], state: State) -> list[Node | int]:
     """How often each of the loops runs that fill so many bytes, outermost first. Raises InputError."""
     factors, bytes_ = [], 1
     waiting = [size]
@@ -133,13 +134,13 @@ def _elements(size: Any, element: ElementType, inner: Sequence[int], state: Stat
         whole *= extent
     if bytes_ % whole:
         raise _refused(size, state, f"it fills no whole number of elements of {whole} bytes, as far as is known")
-    count: Any = c_ast.Constant("int", str(bytes_ // whole), size.coord)
+    count: Node = c_ast.Constant("int", str(bytes_ // whole), size.coord)
     for factor in factors:
         count = factor if getattr(count, "value", "") == "1" else c_ast.BinaryOp("*", count, factor, size.coord)
     return [count, *inner]
 
 
-def _loops(target: Any, value: Any, extents: Sequence[Any], node: Any, state: State, *, read: bool) -> Any:
+def _loops(target: Node, value: Node, extents: Sequence[Node | int], node: Node, state: State, *, read: bool) -> Node:
     """Loops that store a value, or with `read` the elements of what `value` points to."""
     words = set(re.findall(r"[A-Za-z_]\w*", state.settings.unit.preprocessed.text))
     names: list[str] = []
@@ -152,7 +153,7 @@ def _loops(target: Any, value: Any, extents: Sequence[Any], node: Any, state: St
     places = [_uncast(target)] + ([_uncast(value)] if read else [])
     for name in names:
         places = [c_ast.ArrayRef(place, c_ast.ID(name, node.coord), node.coord) for place in places]
-    made: Any = c_ast.Assignment("=", places[0], places[1] if read else value, node.coord)
+    made: Node = c_ast.Assignment("=", places[0], places[1] if read else value, node.coord)
     for name, extent in reversed(list(zip(names, extents, strict=True))):
         bound = c_ast.Constant("int", str(extent), node.coord) if isinstance(extent, int) else extent
         long = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
@@ -168,22 +169,22 @@ def _loops(target: Any, value: Any, extents: Sequence[Any], node: Any, state: St
     return made
 
 
-def _uncast(node: Any) -> Any:
+def _uncast(node: Node) -> Node:
     while isinstance(node, c_ast.Cast):
         node = node.expr
     return node
 
 
-def _zero(node: Any) -> Any:
+def _zero(node: Node) -> Node:
     return c_ast.Constant("int", "0", node.coord)
 
 
-def _constant(node: Any, state: State) -> int | None:
+def _constant(node: Node, state: State) -> int | None:
     try:
         return state.evaluator.value(node, universe()).constant
     except NotAffine:
         return None
 
 
-def _refused(node: Any, state: State, reason: str) -> InputError:
+def _refused(node: Node, state: State, reason: str) -> InputError:
     return state.places.error(reason, node, "write it as loops over elements", topic="declarations")

@@ -11,9 +11,9 @@ conditions are dropped with leave to take such values for others (`--fast-math`)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pycparser import c_ast, c_generator
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.constants import constant
@@ -24,13 +24,13 @@ from polydl.model.scop import Storage
 from polydl.model.types import F32, F64, ElementType, literal_value
 
 
-def unskipped(node: Any, state: State) -> Any:
+def unskipped(node: c_ast.If, state: State) -> Node | None:
     """What an `if` runs, where it does the same with the condition as without; None for any other `if`."""
     tested = _not_zero(node.cond) if node.iffalse is None else None
     return node.iftrue if tested is not None and _adds_nothing(tested, node, node.iftrue, state) else None
 
 
-def without_continue(body: Any, state: State) -> Any:
+def without_continue(body: Node, state: State) -> Node | None:
     """The body of a loop without the `continue` that leaves out products with zero; None for any other body."""
     items = list(body.block_items or ()) if isinstance(body, c_ast.Compound) else []
     for place, item in enumerate(items):
@@ -47,13 +47,13 @@ def without_continue(body: Any, state: State) -> Any:
     return None
 
 
-def _continues(node: Any) -> bool:
+def _continues(node: Node) -> bool:
     while isinstance(node, c_ast.Compound) and node.block_items and len(node.block_items) == 1:
         (node,) = node.block_items
     return isinstance(node, c_ast.Continue)
 
 
-def _not_zero(condition: Any) -> Any:
+def _not_zero(condition: Node) -> Node | None:
     """x of `x`, `x != 0` and `!(x == 0)`; None for other conditions."""
     match condition:
         case c_ast.BinaryOp(op="!="):
@@ -65,7 +65,7 @@ def _not_zero(condition: Any) -> Any:
     return None
 
 
-def _zero(condition: Any) -> Any:
+def _zero(condition: Node) -> Node | None:
     """x of `x == 0` and `!x`; None for other conditions."""
     match condition:
         case c_ast.BinaryOp(op="=="):
@@ -75,7 +75,7 @@ def _zero(condition: Any) -> Any:
     return None
 
 
-def _beside_zero(condition: Any) -> Any:
+def _beside_zero(condition: c_ast.BinaryOp) -> Node | None:
     for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
         if (
             isinstance(one, c_ast.ID | c_ast.ArrayRef)
@@ -86,13 +86,14 @@ def _beside_zero(condition: Any) -> Any:
     return None
 
 
-def _adds_nothing(tested: Any, asking: Any, body: Any, state: State) -> bool:
+def _adds_nothing(tested: Node, asking: Node, body: Node, state: State) -> bool:
     """Whether the code at `body` does nothing where `tested` is zero but add products with it; notes what is taken for
     granted with that, and the stores that would not have happened."""
     if id(asking) in state.settings.kept or (changed_names(body) | stored_names(body)) & set(mentions(tested)):
         return False
-    found = list(_statements(body, state))
-    if not found or None in found or not all(_is_product(tested, one) for one in found):
+    several = list(_statements(body, state))
+    found = [one for one in several if one is not None and _is_product(tested, one)]
+    if not found or len(found) < len(several):
         return False
     types = {_type(place, state) for one in found for place in (one.lvalue, *_places(one.rvalue))}
     if state.settings.fast_math and types <= {F32, F64}:
@@ -110,7 +111,7 @@ def _adds_nothing(tested: Any, asking: Any, body: Any, state: State) -> bool:
     return True
 
 
-def _statements(node: Any, state: State) -> Iterator[Any]:
+def _statements(node: Node, state: State) -> Iterator[c_ast.Assignment | None]:
     """The assignments in loops and blocks; None for anything else."""
     match node:
         case c_ast.Compound():
@@ -128,13 +129,13 @@ def _statements(node: Any, state: State) -> Iterator[Any]:
             yield None
 
 
-def _is_product(tested: Any, one: Any) -> bool:
+def _is_product(tested: Node, one: c_ast.Assignment) -> bool:
     """Whether an assignment adds a product of which `tested` is a factor."""
     factors = list(_factors(one.rvalue))
-    return None not in factors and _text(tested) in map(_text, factors)
+    return _text(tested) in {"" if factor is None else _text(factor) for factor in factors} and None not in factors
 
 
-def _factors(value: Any) -> Iterator[Any]:
+def _factors(value: Node) -> Iterator[Node | None]:
     """The factors of a product; None for one that is neither a place in memory nor a literal."""
     match value:
         case c_ast.BinaryOp(op="*"):
@@ -148,27 +149,27 @@ def _factors(value: Any) -> Iterator[Any]:
             yield None
 
 
-def _places(value: Any) -> list[Any]:
+def _places(value: Node) -> list[Node]:
     """The factors of a product that are no literals."""
-    return [one for one in _factors(value) if not isinstance(one, c_ast.Constant)]
+    return [one for one in _factors(value) if one is not None and not isinstance(one, c_ast.Constant)]
 
 
-def _symbol(place: Any, state: State) -> Symbol | None:
+def _symbol(place: Node, state: State) -> Symbol | None:
     while isinstance(place, c_ast.ArrayRef):
         place = place.name
     return state.scope.find(place.name) if isinstance(place, c_ast.ID) else None
 
 
-def _type(place: Any, state: State) -> ElementType | None:
+def _type(place: Node, state: State) -> ElementType | None:
     symbol = _symbol(place, state)
     return symbol.ctype if symbol is not None and isinstance(symbol.ctype, ElementType) else None
 
 
-def _inside(place: Any, state: State) -> bool:
+def _inside(place: Node, state: State) -> bool:
     """Whether it is known how many elements there are, so that it is known that this is one of them."""
     symbol = _symbol(place, state)
     return symbol is not None and all(level.extent is not None for level in symbol.levels)
 
 
-def _text(node: Any) -> str:
+def _text(node: Node) -> str:
     return str(c_generator.CGenerator().visit(node))

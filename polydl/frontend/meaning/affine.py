@@ -14,9 +14,10 @@ import ast as python_ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
@@ -31,7 +32,7 @@ class NotAffine(Exception):
     """An expression is no affine function of iterators and parameters."""
 
     def __init__(
-        self, why: str, node: Any, data: bool = False, hint: str | None = None, topic: str | None = None
+        self, why: str, node: Node, data: bool = False, hint: str | None = None, topic: str | None = None
     ) -> None:
         super().__init__(why)
         self.why = why
@@ -72,16 +73,16 @@ class Symbols(Protocol):
     in_value: bool
     """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
 
-    def integer(self, node: Any) -> Value:
+    def integer(self, node: c_ast.ID) -> Value:
         """Value of the identifier `node`. Raises NotAffine."""
 
-    def size_of(self, node: Any) -> int | None:
+    def size_of(self, node: Node) -> int | None:
         """sizeof of a type or expression, in bytes; None when unknown."""
 
-    def type_of(self, node: Any) -> CType:
+    def type_of(self, node: Node) -> CType:
         """The type that a Typename node names."""
 
-    def call(self, node: Any, arguments: list[Value], where: isl.Set) -> Value:
+    def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call of a function of the file returns where `where` holds. Raises NotAffine."""
 
 
@@ -124,7 +125,7 @@ def tidy(of: isl.Set) -> isl.Set:
     return of
 
 
-def integer_constant(node: Any) -> Value:
+def integer_constant(node: c_ast.Constant) -> Value:
     """Value of an integer or character literal. Raises NotAffine for others and for absurdly long ones."""
     text = str(node.value)
     if node.type == "char" or text.startswith("'"):
@@ -145,11 +146,11 @@ class Evaluator:
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
 
-    def affine(self, node: Any, where: isl.Set) -> isl.PwAff:
+    def affine(self, node: Node, where: isl.Set) -> isl.PwAff:
         """The affine value of an expression. Raises NotAffine."""
         return self.require(self.value(node, where), node)
 
-    def require(self, value: Value, node: Any) -> isl.PwAff:
+    def require(self, value: Value, node: Node) -> isl.PwAff:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
         if value.pw is None:
             names = sorted({name for monomial in value.poly or {} if len(monomial) > 1 for name in monomial})
@@ -160,7 +161,7 @@ class Evaluator:
             )
         return value.pw
 
-    def value(self, node: Any, where: isl.Set) -> Value:
+    def value(self, node: Node, where: isl.Set) -> Value:
         """The integer value of an expression, evaluated only where `where` holds. Raises NotAffine."""
         if isinstance(node, c_ast.Constant):
             literal = spelled(node.type)
@@ -187,7 +188,7 @@ class Evaluator:
             raise NotAffine("it reads a struct member", node, data=True, hint="copy the member to a local variable")
         raise NotAffine("it has side effects or is no integer expression", node)
 
-    def condition(self, node: Any, where: isl.Set) -> isl.Set:
+    def condition(self, node: Node, where: isl.Set) -> isl.Set:
         """The symbol values for which a condition holds (meaningful inside `where`). Raises NotAffine."""
         if isinstance(node, c_ast.BinaryOp) and node.op in ("&&", "||"):
             left = self.condition(node.left, where)
@@ -206,7 +207,7 @@ class Evaluator:
             return tidy(holds) if node.op != "!=" else holds
         return self.affine(node, where).non_zero_set()
 
-    def convert(self, value: Value, ctype: CType, node: Any, where: isl.Set) -> Value:
+    def convert(self, value: Value, ctype: CType, node: Node, where: isl.Set) -> Value:
         """Integer conversion. Raises NotAffine when the value may not be kept."""
         if not isinstance(ctype, ElementType) or not ctype.is_int:
             raise NotAffine(f"it is converted to '{ctype.c}'", node)
@@ -232,7 +233,7 @@ class Evaluator:
                 raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
         return replace(value, ctype=ctype)
 
-    def _call(self, node: Any, where: isl.Set) -> Value:
+    def _call(self, node: c_ast.FuncCall, where: isl.Set) -> Value:
         arguments = [self.value(one, where) for one in (node.args.exprs if node.args is not None else ())]
         return self.symbols.call(node, arguments, where)
 
@@ -241,7 +242,7 @@ class Evaluator:
         zero = constant_aff(0).intersect_domain(holds.complement())
         return Value(one.union_add(zero), None, I32)
 
-    def _unary(self, node: Any, where: isl.Set) -> Value:
+    def _unary(self, node: c_ast.UnaryOp, where: isl.Set) -> Value:
         if node.op == "!":
             return self._truth(self.condition(node, where))
         if node.op == "sizeof":
@@ -275,7 +276,7 @@ class Evaluator:
             pw = poly_aff(poly, parts)
         return Value(pw, poly, ctype, parts)
 
-    def _no_wrap(self, value: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
+    def _no_wrap(self, value: Value, ctype: ElementType, node: Node, where: isl.Set) -> Value:
         if ctype.unsigned and value.pw is not None:
             if not where.intersect(value.pw.lt_set(constant_aff(0))).is_empty():
                 raise NotAffine(
@@ -286,7 +287,7 @@ class Evaluator:
                 )
         return value
 
-    def _binary(self, node: Any, where: isl.Set) -> Value:
+    def _binary(self, node: c_ast.BinaryOp, where: isl.Set) -> Value:
         left, right = self.value(node.left, where), self.value(node.right, where)
         if node.op in ("<<", ">>"):
             ctype = promoted(left.ctype)
@@ -318,7 +319,7 @@ class Evaluator:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
         raise NotAffine(f"'{node.op}' of values that are not constant", node)
 
-    def product(self, left: Value, right: Value, ctype: ElementType, node: Any = None) -> Value:
+    def product(self, left: Value, right: Value, ctype: ElementType, node: Node | None = None) -> Value:
         """left * right. Raises NotAffine."""
         for one, other in ((left, right), (right, left)):
             factor = one.constant
@@ -330,7 +331,7 @@ class Evaluator:
         assert left.poly is not None and right.poly is not None
         return Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts})
 
-    def _division(self, left: Value, right: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
+    def _division(self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set) -> Value:
         divisor = right.constant
         if divisor is None:
             return self._near_division(left, right, ctype, node, where)
@@ -351,7 +352,9 @@ class Evaluator:
         # C truncates towards zero: two pieces, of which usually one survives where the expression is evaluated
         return Value(result.gist(where).coalesce() if result.n_piece() > 1 else result, None, ctype)
 
-    def _near_division(self, left: Value, right: Value, ctype: ElementType, node: Any, where: isl.Set) -> Value:
+    def _near_division(
+        self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set
+    ) -> Value:
         """Quotient or remainder by a positive value that is not constant, as in `(i + 1) % n`, where the quotient is
         -1, 0 or 1: a piece each. Raises NotAffine for others."""
         dividend, divisor = self.require(left, node.left), right.pw
@@ -375,7 +378,7 @@ class Evaluator:
         result = pieces[0].union_add(pieces[1]).union_add(pieces[2])
         return Value(result.gist(where).coalesce(), None, ctype)
 
-    def _ternary(self, node: Any, where: isl.Set) -> Value:
+    def _ternary(self, node: c_ast.TernaryOp, where: isl.Set) -> Value:
         holds = self.condition(node.cond, where)
         otherwise = holds.complement()
         then_value = self.value(node.iftrue, where.intersect(holds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, universe
 from polydl.frontend.meaning.ctypes import CType
@@ -18,7 +19,7 @@ class _Constants:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def integer(self, node: object) -> Value:
+    def integer(self, node: Node) -> Value:
         name = str(getattr(node, "name", ""))
         found = self.scope.find(name)
         integer = None if found is None else found.integer
@@ -26,20 +27,20 @@ class _Constants:
             raise NotAffine(f"'{name}' is not constant", node)
         return number(found.value, integer)
 
-    def size_of(self, node: object) -> int | None:
+    def size_of(self, node: Node) -> int | None:
         if not isinstance(node, c_ast.Typename):
             return None
         ctype, levels, _, _ = self.scope.resolve(node)
         return ctype.bytes if ctype.bytes and not levels else None
 
-    def type_of(self, node: object) -> CType:
+    def type_of(self, node: Node) -> CType:
         return self.scope.resolve(node)[0]
 
-    def call(self, node: object, arguments: list[Value], where: isl.Set) -> Value:
+    def call(self, node: Node, arguments: list[Value], where: isl.Set) -> Value:
         raise NotAffine("a function is called", node)
 
 
-def constant(node: object, scope: Scope) -> int | None:
+def constant(node: Node, scope: Scope) -> int | None:
     """Value of a constant expression; None when it is not constant."""
     try:
         return Evaluator(_Constants(scope)).value(node, universe()).constant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff
 from polydl.model import isl
@@ -16,7 +16,7 @@ from polydl.model import isl
 class Chosen:
     """A subscript that data choose: a sum of known values and of expressions as they are written."""
 
-    terms: tuple[tuple[int, Any], ...]
+    terms: tuple[tuple[int, Node | Value], ...]
     """(1 or -1, a Value or a C expression)."""
 
 
@@ -28,7 +28,7 @@ def added(left: Subscript, right: Subscript, factor: int) -> Chosen:
     return Chosen((*_terms(left, 1), *_terms(right, factor)))
 
 
-def _terms(of: Subscript, factor: int) -> tuple[tuple[int, Any], ...]:
+def _terms(of: Subscript, factor: int) -> tuple[tuple[int, Node | Value], ...]:
     if isinstance(of, Chosen):
         return tuple((factor * sign, term) for sign, term in of.terms)
     return () if of.constant == 0 else ((factor, of),)
@@ -53,11 +53,11 @@ class Form:
         return Form({name: own for name, own in factors.items() if own}, rest)
 
 
-def form_of(term: Any, where: isl.Set, evaluator: Evaluator, named: Callable[[str], str]) -> Form:
+def form_of(term: Node | Subscript, where: isl.Set, evaluator: Evaluator, named: Callable[[str], str]) -> Form:
     """The form of a Value, a Chosen or a C expression that is evaluated where `where` holds. `named` gives the array
     that a pointer of the region points into, and any other name as it is. Raises NeedsData."""
 
-    def of(one: Any) -> Form:
+    def of(one: Node | Value) -> Form:
         return form_of(one, where, evaluator, named)
 
     nothing = constant_aff(0)
@@ -87,7 +87,7 @@ def form_of(term: Any, where: isl.Set, evaluator: Evaluator, named: Callable[[st
     return Form(dict.fromkeys(map(named, _held_by(term)), 1), nothing)
 
 
-def _held_by(node: Any) -> list[str]:
+def _held_by(node: Node) -> list[str]:
     """Where the values come from that an expression is made of; the subscripts of what it reads are others."""
     while isinstance(node, c_ast.ArrayRef):
         node = node.name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number
@@ -32,7 +32,7 @@ class Pointer:
     symbol: Symbol
     place: Place
     """What `Elements.pointed_at` says of what it was given."""
-    known: Mapping[str, tuple[Value, Any] | None]
+    known: Mapping[str, tuple[Value, Node | None] | None]
     """What was known, where it was declared, of the integers that say where it points."""
 
 
@@ -43,7 +43,7 @@ class Elements:
         self,
         evaluator: Evaluator,
         places: Places,
-        data: Callable[[Any], Symbol | None],
+        data: Callable[[c_ast.ID], Symbol | None],
         pointers: Mapping[str, Pointer],
     ) -> None:
         self.evaluator = evaluator
@@ -57,7 +57,7 @@ class Elements:
         self._hint: str | None = None
         """The way out of a subscript that data choose where they may not."""
 
-    def _element(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Subscript]]:
+    def _element(self, node: Node, where: isl.Set) -> tuple[Symbol, list[Subscript]]:
         """Array and subscripts of the element that an lvalue names. Raises InputError."""
         symbol, subscripts, offset = self._place(node, where)
         if offset is not None:
@@ -82,7 +82,7 @@ class Elements:
             )
         return symbol, subscripts
 
-    def address(self, node: Any, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
+    def address(self, node: Node, where: isl.Set) -> tuple[Symbol, list[Value], Value | None]:
         """(array, complete subscripts, offset in the next dimension or None) of an lvalue or pointer expression.
 
         `A[i] + j` is (A, [i], j); `*(p + e)` is (p, [e], None); `&A[i][j]` is (A, [i], j). Raises InputError.
@@ -91,7 +91,7 @@ class Elements:
         assert not self._choosing and not isinstance(offset, Chosen)
         return symbol, [one for one in subscripts if not isinstance(one, Chosen)], offset
 
-    def pointed_at(self, node: Any, where: isl.Set) -> Place:
+    def pointed_at(self, node: Node, where: isl.Set) -> Place:
         """As `address`, where data may choose the element: what a pointer is given that elements are only read through.
         Raises InputError."""
         before, self._choosing = self._choosing, True
@@ -100,7 +100,7 @@ class Elements:
         finally:
             self._choosing = before
 
-    def _place(self, node: Any, where: isl.Set) -> Place:
+    def _place(self, node: Node, where: isl.Set) -> Place:
         """As `address`; data may choose subscripts where `_choosing` is set."""
         offset: Subscript | None
         match node:
@@ -168,7 +168,7 @@ class Elements:
             "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
         )
 
-    def _pointer(self, node: Any, where: isl.Set) -> Place:
+    def _pointer(self, node: Node, where: isl.Set) -> Place:
         """Like `address`, for something that is subscripted: it must have a dimension left."""
         symbol, subscripts, offset = self._place(node, where)
         if len(subscripts) >= len(symbol.levels):
@@ -181,14 +181,14 @@ class Elements:
             )
         return symbol, subscripts, offset
 
-    def is_pointer(self, node: Any) -> bool:
+    def is_pointer(self, node: Node) -> bool:
         """Whether an expression is a pointer into an array."""
         match node:
             case c_ast.ID():
                 symbol = self.data(node)
                 return symbol is not None and bool(symbol.levels)
             case c_ast.ArrayRef():
-                depth, base = 0, node
+                depth, base = 1, node.name
                 while isinstance(base, c_ast.ArrayRef):
                     depth, base = depth + 1, base.name
                 symbol = self.data(base) if isinstance(base, c_ast.ID) else None
@@ -206,7 +206,7 @@ class Elements:
             return added(left, right, factor)
         return self.evaluator.combine(left, right, factor, I64)
 
-    def _subscript(self, node: Any, where: isl.Set) -> Subscript:
+    def _subscript(self, node: Node, where: isl.Set) -> Subscript:
         try:
             return self.evaluator.value(node, where)
         except NotAffine as error:
@@ -216,7 +216,7 @@ class Elements:
                 error.hint = self._hint
             raise self.not_affine("subscript", error, node) from None
 
-    def not_affine(self, what: str, error: NotAffine, node: Any) -> InputError:
+    def not_affine(self, what: str, error: NotAffine, node: Node) -> InputError:
         """The message for a subscript, bound or condition that is not affine."""
         kind = "depends on data" if error.data else "is not affine"
         return self.places.error(
@@ -226,7 +226,7 @@ class Elements:
             topic=error.topic,
         )
 
-    def _supported(self, symbol: Symbol, node: Any) -> None:
+    def _supported(self, symbol: Symbol, node: Node) -> None:
         if any(level.pointer for level in symbol.levels[1:]) and not symbol.of_rows:
             raise self.places.error(
                 f"'{symbol.shown}' is an array of pointers: what it points at is data",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from pycparser import c_parser
+from pycparser.c_ast import Decl
 from pycparser.c_parser import ParseError
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, universe
@@ -52,7 +53,9 @@ def _value(macro: Macro, preprocessed: Preprocessed, offset: int, evaluator: Eva
         return None
     try:
         tree = c_parser.CParser().parse(f"int value = ({text});", "macro")
-        return evaluator.value(tree.ext[0].init, universe()).constant
+        (declared,) = tree.ext[:1]
+        init = declared.init if isinstance(declared, Decl) else None
+        return None if init is None else evaluator.value(init, universe()).constant
     except (ParseError, NotAffine, RecursionError):
         return None
 

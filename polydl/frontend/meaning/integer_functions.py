@@ -8,31 +8,32 @@ The body is evaluated with the arguments in place of its parameters. Nothing but
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Symbols, Value, number
 from polydl.frontend.meaning.ctypes import CType
-from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.model import isl
 from polydl.model.types import ElementType
 
 
 def returned(
-    definition: Any, arguments: list[Value], node: Any, where: isl.Set, symbols: Symbols, scope: Scope
+    definition: c_ast.FuncDef, arguments: list[Value], node: Node, where: isl.Set, symbols: Symbols, scope: Scope
 ) -> Value:
     """What a call, `node`, returns where `where` holds. `definition`: the function's; `scope`: that of the file.
 
     Raises NotAffine where the body does more than choose between affine values.
     """
     function = definition.decl.type
-    parameters = function.args.params if function.args is not None else []
+    parameters = parameters_of(definition)
+    declared = [p for p in parameters if isinstance(p, c_ast.Decl)]
     name = definition.decl.name
-    if len(parameters) != len(arguments) or not all(isinstance(p, c_ast.Decl) for p in parameters):
+    if not len(parameters) == len(declared) == len(arguments) or not isinstance(function, c_ast.FuncDecl):
         raise NotAffine(f"'{name}' is called with other arguments than it takes", node)
     body = _Body(name, node, symbols, scope)
-    for parameter, argument in zip(parameters, arguments, strict=True):
+    for parameter, argument in zip(declared, arguments, strict=True):
         body.declare(parameter, argument, where)
     left = body.run(definition.body, where)
     if not body.found or not left.is_empty():
@@ -48,7 +49,7 @@ def returned(
 class _Body:
     """The body of a function while it is evaluated, and what its names mean (affine.Symbols)."""
 
-    def __init__(self, name: str, node: Any, outer: Symbols, scope: Scope) -> None:
+    def __init__(self, name: str, node: Node, outer: Symbols, scope: Scope) -> None:
         self.name = name
         self.node = node
         """The call."""
@@ -63,7 +64,7 @@ class _Body:
         self._outer = outer
         self._scope = scope
 
-    def integer(self, node: Any) -> Value:
+    def integer(self, node: c_ast.ID) -> Value:
         """See `affine.Symbols`."""
         if node.name in self._types:
             if node.name not in self._values:
@@ -75,26 +76,26 @@ class _Body:
         assert found.integer is not None, "a constant has a type"
         return number(found.value, found.integer)
 
-    def size_of(self, node: Any) -> int | None:
+    def size_of(self, node: Node) -> int | None:
         """See `affine.Symbols`."""
         return self._outer.size_of(node) if isinstance(node, c_ast.Typename) else None
 
-    def type_of(self, node: Any) -> CType:
+    def type_of(self, node: Node) -> CType:
         """See `affine.Symbols`."""
         return self._outer.type_of(node)
 
-    def call(self, node: Any, arguments: list[Value], where: isl.Set) -> Value:
+    def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """See `affine.Symbols`."""
         return self._outer.call(node, arguments, where)
 
-    def integer_type(self, node: Any) -> ElementType:
+    def integer_type(self, node: Node) -> ElementType:
         """The integer type that a declaration describes. Raises NotAffine for others."""
         ctype, levels, _, is_function = self._scope.resolve(node.type if isinstance(node, c_ast.FuncDecl) else node)
         if levels or is_function or not isinstance(ctype, ElementType) or not ctype.is_int:
             raise self._more("works on other values than integers")
         return ctype
 
-    def declare(self, node: Any, value: Value | None, where: isl.Set) -> None:
+    def declare(self, node: c_ast.Decl, value: Value | None, where: isl.Set) -> None:
         """Enter a parameter or variable. Raises NotAffine for one of another name's, or of no integer type."""
         if node.name in self._types or node.storage:
             raise self._more(f"declares '{node.name}' twice, or static")
@@ -108,10 +109,10 @@ class _Body:
     def _more(self, what: str) -> NotAffine:
         return NotAffine(f"it calls '{self.name}', which {what}", self.node, data=True)
 
-    def run(self, node: Any, where: isl.Set) -> isl.Set:
+    def run(self, node: Node, where: isl.Set) -> isl.Set:
         """Run a statement where `where` holds; gives where the one behind it is reached. Raises NotAffine."""
         match node:
-            case None | c_ast.EmptyStatement():
+            case c_ast.EmptyStatement():
                 return where
             case c_ast.Compound():
                 for item in node.block_items or []:
@@ -134,12 +135,13 @@ class _Body:
                 return where.subtract(where)
         raise self._more("does more than choose between integers")
 
-    def _if(self, node: Any, where: isl.Set) -> isl.Set:
+    def _if(self, node: c_ast.If, where: isl.Set) -> isl.Set:
         holds = self.evaluator.condition(node.cond, where)
         before = dict(self._values)
         there = self.run(node.iftrue, where.intersect(holds))
         then, self._values = self._values, before
-        elsewhere = self.run(node.iffalse, where.subtract(holds))
+        rest = where.subtract(holds)
+        elsewhere = rest if node.iffalse is None else self.run(node.iffalse, rest)
         if elsewhere.is_empty():
             self._values = then
         elif not there.is_empty():

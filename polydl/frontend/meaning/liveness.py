@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.symbols import mentions, nodes
 
@@ -22,21 +22,21 @@ class Effect(Enum):
     """May read it."""
 
 
-def assigned_names(node: Any) -> frozenset[str]:
+def assigned_names(node: Node) -> frozenset[str]:
     """Scalars (plain identifiers) that a subtree assigns to, increments, declares or takes the address of."""
     return frozenset(_collected(node, True))
 
 
-def changed_names(node: Any) -> frozenset[str]:
+def changed_names(node: Node) -> frozenset[str]:
     """Scalars that a subtree assigns to, increments or takes the address of; initialisers do not count."""
     return frozenset(_collected(node, False))
 
 
-def stored_names(root: Any) -> frozenset[str]:
+def stored_names(root: Node) -> frozenset[str]:
     """Names of what a subtree may store something in, itself or through pointers that it declares; initialisers do not
     count."""
     found: set[str] = set()
-    pointers: list[Any] = []
+    pointers: list[c_ast.Decl] = []
     for node in nodes(root):
         target = None
         if isinstance(node, c_ast.Assignment):
@@ -54,7 +54,7 @@ def stored_names(root: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _bases(place: Any) -> Iterator[str]:
+def _bases(place: Node) -> Iterator[str]:
     """Names that may be the array or pointer which an lvalue or a pointer expression leads to."""
     while isinstance(place, c_ast.ArrayRef):
         place = place.name
@@ -64,7 +64,7 @@ def _bases(place: Any) -> Iterator[str]:
         yield from _bases(part)
 
 
-def _collected(root: Any, declared: bool) -> Iterator[str]:
+def _collected(root: Node, declared: bool) -> Iterator[str]:
     for node in nodes(root):
         if isinstance(node, c_ast.Assignment) and isinstance(node.lvalue, c_ast.ID):
             yield node.lvalue.name
@@ -78,22 +78,22 @@ _CHANGES = ("p++", "p--", "++", "--", "&")
 """Operators that change their operand, or may let others change it."""
 
 
-def has_address_taken(root: Any, name: str) -> bool:
+def has_address_taken(root: Node, name: str) -> bool:
     """Whether a subtree takes the address of a scalar."""
     return any(isinstance(n, c_ast.UnaryOp) and n.op == "&" and name in mentions(n.expr) for n in nodes(root))
 
 
-def mentioned_apart(node: Any, apart: Iterable[Any], name: str) -> bool:
+def mentioned_apart(node: Node, apart: Iterable[Node], name: str) -> bool:
     """Whether a subtree mentions a name anywhere but in some of its parts and where it is declared."""
     parts = {id(part) for part in apart}
     return any(isinstance(at, c_ast.ID) and at.name == name for at in nodes(node, lambda at: id(at) in parts))
 
 
-class Beyond(c_ast.EmptyStatement):  # type: ignore[misc]
+class Beyond(c_ast.EmptyStatement):
     """Where a `break` or `continue` before it may go on."""
 
 
-def effect(nodes: Iterable[Any], name: str) -> Effect:
+def effect(nodes: Iterable[Node | None], name: str) -> Effect:
     """What a sequence of statements does to the value that `name` has before it. Jumps make any mention a read."""
     items = [node for node in nodes if node is not None]
     for at, node in enumerate(items):
@@ -106,7 +106,7 @@ def effect(nodes: Iterable[Any], name: str) -> Effect:
     return Effect.NONE
 
 
-def _effect(node: Any, name: str) -> Effect:
+def _effect(node: Node, name: str) -> Effect:
     match node:
         case c_ast.Compound():
             items = list(node.block_items or [])
@@ -147,12 +147,12 @@ def _either(one: Effect, other: Effect) -> Effect:
     return one if one is other else Effect.NONE
 
 
-def jumps(root: Any) -> bool:
+def jumps(root: Node) -> bool:
     """Whether a subtree holds a goto or a label."""
     return any(isinstance(node, (c_ast.Goto, c_ast.Label)) for node in nodes(root))
 
 
-def leaves(node: Any) -> bool:
+def leaves(node: Node) -> bool:
     """Whether a loop body holds a break or continue of its own loop."""
     if isinstance(node, (c_ast.Break, c_ast.Continue)):
         return True
@@ -163,7 +163,7 @@ def leaves(node: Any) -> bool:
     return any(leaves(child) for child in node)
 
 
-def continues(root: Any) -> bool:
+def continues(root: Node) -> bool:
     """Whether the body of a switch holds a continue of the loop around it."""
     own = nodes(root, lambda node: isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)))
     return any(isinstance(node, c_ast.Continue) for node in own)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol, universe
@@ -20,6 +20,7 @@ from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.parse import Unit
+from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import I32, I64, ElementType
@@ -41,7 +42,7 @@ def undeclared(name: str) -> str:
     return f"if it is a macro, define it, as in -D {name}=1000; or is a header missing (-I)?"
 
 
-def _before(one: Any, other: Any) -> bool:
+def _before(one: Node, other: Node) -> bool:
     """Whether a declaration stands in front of another in the file."""
     if one.coord is None or other.coord is None or str(one.coord.file) != str(other.coord.file):
         return False
@@ -66,9 +67,9 @@ class Settings:
     """Scalars whose value after the region may be read."""
     changed: frozenset[str] = frozenset()
     """Names that the function assigns to anywhere, initialisers apart."""
-    pragmas: Mapping[int, Any] = field(default_factory=dict)
+    pragmas: Mapping[int, Pragma] = field(default_factory=dict)
     """Pragma index -> Pragma."""
-    begins: Mapping[str, Any] = field(default_factory=dict)
+    begins: Mapping[str, Node] = field(default_factory=dict)
     """Integers that the region changes -> the expressions of what they are worth where it starts, where that is
     known."""
     stored: frozenset[str] = frozenset()
@@ -77,7 +78,7 @@ class Settings:
     """`if`s, by identity, that stay as they are written."""
     fast_math: bool = False
     """Values that are not finite, and signs of zeros, may be taken for others."""
-    region: Any = None
+    region: Node | None = None
     """A Compound of the region's statements."""
 
 
@@ -92,7 +93,7 @@ class Lookup:
         self.evaluator = Evaluator(self)
         self.walked = Walked()
         self.loops: list[tuple[SourceLoop, ElementType]] = []
-        self.environment: dict[str, tuple[Value, Any] | None] = {}
+        self.environment: dict[str, tuple[Value, Node | None] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
@@ -102,7 +103,7 @@ class Lookup:
         self._calling: list[str] = []
         """Functions of the file whose bodies are evaluated at the moment, the outermost first."""
 
-    def integer(self, node: Any) -> Value:
+    def integer(self, node: c_ast.ID) -> Value:
         """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""
         name = str(node.name)
         for loop, ctype in self.loops:
@@ -147,19 +148,19 @@ class Lookup:
                     self.environment[name] = (self._outside(found, found.integer, node), node)
                 except NotAffine:
                     self.environment[name] = None
-        for name, node in self.settings.begins.items():
+        for name, given in self.settings.begins.items():
             if name not in self.settings.data:
                 try:
-                    value = self.evaluator.value(node, self.settings.context)
+                    value = self.evaluator.value(given, self.settings.context)
                     found = self.settings.scope.find(name)
                     assert found is not None, "extract finds it"
-                    value = self.evaluator.convert(value, found.ctype, node, self.settings.context)
+                    value = self.evaluator.convert(value, found.ctype, given, self.settings.context)
                 except (NotAffine, NeedsData):
                     continue
                 self.environment[name] = (value, None)
                 self.walked.begun[name] = value
 
-    def _outside(self, found: Symbol, integer: ElementType, node: Any) -> Value:
+    def _outside(self, found: Symbol, integer: ElementType, node: Node) -> Value:
         """Value of an integer that the region does not change. Raises NotAffine."""
         name = found.name
         if found.pinned:
@@ -187,7 +188,7 @@ class Lookup:
         if init is None or found.storage is not Storage.LOCAL or found.name in self.settings.changed:
             return None
         names = set(mentions(init))
-        if not names or {"static", "extern"} & set(node.storage or ()):
+        if not names or {"static", "extern"} & set(found.decl.storage or ()):
             return None
         for name in names:
             other = self.settings.scope.find(name)
@@ -212,7 +213,7 @@ class Lookup:
             return None
         return constant(init, self.scope)
 
-    def size_of(self, node: Any) -> int | None:
+    def size_of(self, node: Node) -> int | None:
         """sizeof of an arithmetic type, scalar or element, or of an array of so many of them."""
         below = 0
         while isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
@@ -234,12 +235,12 @@ class Lookup:
             size *= extent or 0
         return size or None
 
-    def type_of(self, node: Any) -> CType:
+    def type_of(self, node: Node) -> CType:
         """The type that a Typename names."""
         ctype, levels, _, _ = self.scope.resolve(node)
         return ctype if not levels else OtherType("pointer")
 
-    def call(self, node: Any, arguments: list[Value], where: isl.Set) -> Value:
+    def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call returns: of an integer function of the file, or of `abs`. Raises NotAffine."""
         name = node.name.name if isinstance(node.name, c_ast.ID) else "a pointer"
         definition = next(
@@ -264,7 +265,7 @@ class Lookup:
         function = self.evaluator.require(value, node)
         return Value(function.max(function.neg()), None, result)
 
-    def data_symbol(self, node: Any) -> Symbol | None:
+    def data_symbol(self, node: c_ast.ID) -> Symbol | None:
         """The array or data scalar that an identifier names; None for what the polyhedral model knows by value."""
         name = str(node.name)
         if name in self.undecided or any(loop.name == name for loop, _ in self.loops):
@@ -303,7 +304,7 @@ class Lookup:
             assert self.scope.outer is not None
             self.scope = self.scope.outer
 
-    def declare(self, node: Any, loop_variable: bool = False) -> Symbol:
+    def declare(self, node: c_ast.Decl, loop_variable: bool = False) -> Symbol:
         """Enter a declaration of the region. Raises InputError when it hides something or is static.
 
         A loop variable may hide what the region does not use otherwise (see extract.py).

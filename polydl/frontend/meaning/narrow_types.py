@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.meaning.ctypes import CType
@@ -24,7 +25,7 @@ _OTHERWISE = {
 """By the types that are no part of C11, the way out for compilers without them."""
 
 
-def check_operands(places: Places, node: Any, *types: CType) -> None:
+def check_operands(places: Places, node: Node, *types: CType) -> None:
     """Raise InputError where C has no arithmetic for operands of these types."""
     for one in types:
         if isinstance(one, ElementType) and one.through is not None:
@@ -33,7 +34,7 @@ def check_operands(places: Places, node: Any, *types: CType) -> None:
             )
 
 
-def check_stored(places: Places, node: Any, target: CType, value: ElementType) -> None:
+def check_stored(places: Places, node: Node, target: CType, value: ElementType) -> None:
     """Raise InputError where C does not convert a value to the type of what it is stored to."""
     if target is value:
         return
@@ -43,7 +44,7 @@ def check_stored(places: Places, node: Any, target: CType, value: ElementType) -
     check_operands(places, node, value)
 
 
-def check_argument(places: Places, node: Any, parameter: ElementType, given: ElementType) -> None:
+def check_argument(places: Places, node: Node, parameter: ElementType, given: ElementType) -> None:
     """Raise InputError where C does not convert an argument of a conversion to the type of its parameter."""
     if parameter.through is not None and given is not parameter:
         hint = f"leave it out, or give it a {parameter} ({parameter.through[0]} makes one)"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
-from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import result_of
@@ -48,9 +47,9 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
     return None
 
 
-def _returned(node: Any, scope: Scope) -> ElementType | None:
+def _returned(node: Node, scope: Scope) -> ElementType | None:
     """Arithmetic result type of a function declaration."""
-    if not isinstance(node.type, c_ast.FuncDecl):
+    if not isinstance(node, c_ast.Decl) or not isinstance(node.type, c_ast.FuncDecl):
         return None
     ctype, levels, _, _ = scope.resolve(node.type.type)
     return ctype if not levels and isinstance(ctype, ElementType) else None
@@ -78,18 +77,17 @@ _PARTS = (
 """What is pure when its parts are."""
 
 
-def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
+def _pure_body(definition: c_ast.FuncDef, unit: Unit, scope: Scope, visiting: frozenset[str]) -> bool:
     """Whether a body computes its result from its parameters alone: it declares, assigns and reads scalars of its own
     and calls pure functions only. (That it ends is the program's promise, here as in the original.)"""
-    parameters = definition.decl.type.args
     names: set[str] = set()
-    for parameter in parameters.params if parameters is not None else ():
+    for parameter in parameters_of(definition):
         if isinstance(parameter, c_ast.Decl):
             if not _scalar(parameter, scope):
                 return False
             names.add(parameter.name)
 
-    def pure(node: Any) -> bool:
+    def pure(node: Node | None) -> bool:
         match node:
             case None:
                 return True
@@ -105,8 +103,8 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
                 target = node.expr if isinstance(node, c_ast.UnaryOp) else node.lvalue
                 own = isinstance(target, c_ast.ID) and target.name in names
                 return own and (isinstance(node, c_ast.UnaryOp) or pure(node.rvalue))
-            case c_ast.FuncCall(name=c_ast.ID()):
-                if _result_type(node.name.name, unit, scope, visiting) is None:
+            case c_ast.FuncCall(name=c_ast.ID(name=called)):
+                if _result_type(called, unit, scope, visiting) is None:
                     return False
                 return all(pure(argument) for argument in (node.args.exprs if node.args is not None else ()))
             case c_ast.Decl():
@@ -119,7 +117,7 @@ def _pure_body(definition: Any, unit: Unit, scope: Scope, visiting: frozenset[st
     return pure(definition.body)
 
 
-def _scalar(node: Any, scope: Scope) -> bool:
+def _scalar(node: c_ast.Decl, scope: Scope) -> bool:
     """Whether a declaration is that of an arithmetic scalar that is no volatile."""
     ctype, levels, _, is_function = scope.resolve(node.type)
     volatile = "volatile" in (node.quals or [])

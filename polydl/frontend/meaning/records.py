@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.ctypes import CType, named
 from polydl.frontend.meaning.symbols import Scope
@@ -20,7 +20,7 @@ from polydl.model.types import I32, ElementType, spelled
 _POINTER = 8
 _MOST_TYPEDEFS = 64
 
-Evaluate = Callable[[Any, Scope], int | None]
+Evaluate = Callable[[Node, Scope], int | None]
 
 
 class Unknown(Exception):
@@ -58,7 +58,7 @@ class Records:
         self.scope = scope
         self._evaluate = evaluate
 
-    def peeled(self, node: Any) -> Any:
+    def peeled(self, node: Node) -> Node:
         """A type node without what names it: a PtrDecl, ArrayDecl, FuncDecl, Struct, Union, Enum or
         IdentifierType, typedefs resolved."""
         for _ in range(_MOST_TYPEDEFS):
@@ -73,23 +73,23 @@ class Records:
                 return node
         return node
 
-    def inner(self, node: Any) -> Any:
+    def inner(self, node: Node) -> Node | None:
         """What a pointer points to, or an array holds; None for anything else."""
         found = self.peeled(node)
         return found.type if isinstance(found, (c_ast.PtrDecl, c_ast.ArrayDecl)) else None
 
-    def struct(self, node: Any) -> Any:
+    def struct(self, node: Node) -> c_ast.Struct | c_ast.Union | None:
         """The Struct node with the members of a structure type; None for other types and for one without them."""
         found = self.peeled(node)
         if not isinstance(found, c_ast.Struct):
             return None
         return found if found.decls is not None else self.scope.find_tag(found.name)
 
-    def member(self, node: Any, name: str) -> Any:
+    def member(self, node: Node, name: str) -> c_ast.Decl | None:
         """The Decl of a member of a structure type, those of structures without a name in it included; None where
         there is none."""
         struct = self.struct(node)
-        for decl in struct.decls or () if struct is not None else ():
+        for decl in (struct.decls or ()) if struct is not None else ():
             if not isinstance(decl, c_ast.Decl):
                 continue
             if decl.name == name:
@@ -98,7 +98,7 @@ class Records:
                 return found
         return None
 
-    def size(self, node: Any) -> tuple[int, int]:
+    def size(self, node: Node) -> tuple[int, int]:
         """(bytes, alignment) of a type. Raises Unknown."""
         found = self.peeled(node)
         if isinstance(found, c_ast.PtrDecl):
@@ -110,7 +110,8 @@ class Records:
             return self._placed(found)[1:]
         if isinstance(found, c_ast.Union):
             whole = found if found.decls is not None else self.scope.find_tag(found.name)
-            parts = [self.size(decl.type) for decl in (whole.decls if isinstance(whole, c_ast.Union) else ())]
+            members = (whole.decls or []) if isinstance(whole, c_ast.Union) else []
+            parts = [self.size(one.type) for one in members if isinstance(one, c_ast.Decl)]
             if not parts:
                 raise Unknown("a union in it is not declared here")
             align = max(part for _, part in parts)
@@ -123,14 +124,14 @@ class Records:
         # a complex number is aligned as its parts are
         return ctype.bytes, ctype.bytes if ctype.is_int or ctype.is_float else ctype.bytes // 2
 
-    def extent(self, node: Any) -> int:
+    def extent(self, node: c_ast.ArrayDecl) -> int:
         """The number of elements of an ArrayDecl. Raises Unknown."""
         extent = None if node.dim is None else self._evaluate(node.dim, self.scope)
         if extent is None or extent < 0:
             raise Unknown("the size of an array in it is not a number")
         return extent
 
-    def ctype(self, node: Any) -> CType:
+    def ctype(self, node: Node) -> CType:
         """The type of a scalar."""
         found = self.peeled(node)
         if isinstance(found, c_ast.Enum):
@@ -139,13 +140,13 @@ class Records:
             return named(" ".join(name for name in found.names if name not in ("const", "volatile")))
         return named(type(found).__name__.lower())
 
-    def _placed(self, struct: Any) -> tuple[list[tuple[Any, int]], int, int]:
+    def _placed(self, struct: Node | None) -> tuple[list[tuple[c_ast.Decl, int]], int, int]:
         """(members with their offsets, bytes, alignment) of a structure. Raises Unknown."""
         if isinstance(struct, c_ast.Struct) and struct.decls is None:
             struct = self.scope.find_tag(struct.name)
         if not isinstance(struct, c_ast.Struct) or not struct.decls:
             raise Unknown("its members are not known")
-        members: list[tuple[Any, int]] = []
+        members: list[tuple[c_ast.Decl, int]] = []
         at, widest = 0, 1
         for decl in struct.decls:
             if not isinstance(decl, c_ast.Decl):
@@ -160,7 +161,7 @@ class Records:
             at, widest = at + size, max(widest, align)
         return members, -(-at // widest) * widest, widest
 
-    def offset(self, node: Any, name: str) -> int:
+    def offset(self, node: Node, name: str) -> int:
         """Where a member lies in a structure type, in bytes. Raises Unknown."""
         for decl, at in self._placed(self.peeled(node))[0]:
             if decl.name == name:
@@ -169,7 +170,7 @@ class Records:
                 return at + self.offset(decl.type, name)
         raise Unknown(f"it has no member '{name}'")
 
-    def leaves(self, node: Any, path: str = "", base: int = 0) -> Iterator[Leaf]:
+    def leaves(self, node: Node, path: str = "", base: int = 0) -> Iterator[Leaf]:
         """The members of a structure type, those of structures inside of it in their place; arrays of structures
         and unions are left out. Raises Unknown."""
         for decl, at in self._placed(self.peeled(node))[0]:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
-from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of, converted, explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, operands
@@ -53,14 +53,13 @@ def function_value(name: str, unit: Unit, scope: Scope) -> Function | None:
 
 def _function(name: str, unit: Unit, scope: Scope, around: tuple[str, ...]) -> Function:
     definition = next((e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name), None)
-    if definition is None or definition.body is None or name in around or len(around) > _DEEPEST:
+    if definition is None or name in around or len(around) > _DEEPEST:
         raise _No
     body = _Body(unit, scope, (*around, name))
+    parameters = [p for p in parameters_of(definition) if not isinstance(p, c_ast.Typename)]
+    given = [p for p in parameters if isinstance(p, c_ast.Decl)]
     declared = definition.decl.type
-    given = [
-        p for p in (declared.args.params if declared.args is not None else ()) if not isinstance(p, c_ast.Typename)
-    ]
-    if not all(isinstance(p, c_ast.Decl) for p in given):
+    if len(given) < len(parameters) or not isinstance(declared, c_ast.FuncDecl):
         raise _No
     types = tuple(body.scalar(p.type) for p in given)
     known = {p.name: Load(number) for number, p in enumerate(given)}
@@ -92,7 +91,7 @@ class _Body:
         if self._left < 0:
             raise _No
 
-    def scalar(self, node: Any) -> ElementType:
+    def scalar(self, node: Node) -> ElementType:
         """The arithmetic type that a declaration describes."""
         ctype, levels, _, is_function = self.scope.resolve(node)
         plain = not levels and not is_function and isinstance(ctype, ElementType) and ctype is not F16
@@ -103,7 +102,7 @@ class _Body:
 
     # Statements
 
-    def returned(self, items: Sequence[Any], known: Known) -> Expr:
+    def returned(self, items: Sequence[Node], known: Known) -> Expr:
         """The value that statements return."""
         self._step()
         for place, item in enumerate(items):
@@ -125,10 +124,10 @@ class _Body:
                     known = self.run(item, known)
         raise _No
 
-    def run(self, item: Any, known: Known) -> Known:
+    def run(self, item: Node, known: Known) -> Known:
         """The values of variables behind a statement."""
         match item:
-            case None | c_ast.EmptyStatement():
+            case c_ast.EmptyStatement():
                 return known
             case c_ast.Compound():
                 return reduce(lambda before, one: self.run(one, before), item.block_items or (), known)
@@ -147,11 +146,12 @@ class _Body:
                     value = c_ast.BinaryOp(item.op[:-1], item.lvalue, value, item.coord)
                 return {**known, name: self._stored(name, self.value(value, known))}
             case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--", expr=c_ast.ID(name=name)) if name in self.types:
-                value = Binary(item.op[-1], self._read(name, known), Const("1"))
-                return {**known, name: self._stored(name, value)}
+                counted = Binary(item.op[-1], self._read(name, known), Const("1"))
+                return {**known, name: self._stored(name, counted)}
             case c_ast.If():
                 condition = self.value(item.cond, known)
-                then, otherwise = (self.run(arm, known) for arm in (item.iftrue, item.iffalse))
+                then = self.run(item.iftrue, known)
+                otherwise = known if item.iffalse is None else self.run(item.iffalse, known)
                 both = [name for name in then if name in otherwise]
                 return {
                     name: then[name]
@@ -198,11 +198,11 @@ class _Body:
             raise _No
         return value
 
-    def value(self, node: Any, known: Known) -> Expr:
+    def value(self, node: Node, known: Known) -> Expr:
         """The model of an expression."""
         self._step()
 
-        def of(one: Any) -> Expr:
+        def of(one: Node) -> Expr:
             return self.value(one, known)
 
         match node:
@@ -253,7 +253,7 @@ class _Body:
         raise _No
 
 
-def _returns(node: Any) -> bool:
+def _returns(node: Node) -> bool:
     """Whether something returns inside of an `if`."""
     return isinstance(node, c_ast.Return) or any(_returns(child) for _, child in node.children())
 

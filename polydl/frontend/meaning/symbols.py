@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pycparser import c_ast, c_generator
+from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
 from polydl.frontend.text.chunks import OPAQUE
@@ -21,7 +21,7 @@ class Level:
     """One step from a declared name to its element: an array dimension or a pointer."""
 
     pointer: bool
-    extent: Any = None
+    extent: Node | None = None
     """pycparser expression of an array's size; None for `[]` and for pointers."""
     restrict: bool = False
 
@@ -36,7 +36,7 @@ class Symbol:
     levels: tuple[Level, ...]
     """Empty for a scalar."""
     storage: Storage
-    node: Any
+    node: Node
     """pycparser Decl."""
     const: bool = False
     is_function: bool = False
@@ -99,9 +99,15 @@ class Symbol:
         return not self.decays or self.levels[1 if self.of_rows else 0].restrict
 
     @property
+    def decl(self) -> c_ast.Decl:
+        """Where it is declared; of no enumerator."""
+        assert isinstance(self.node, c_ast.Decl), "enumerators have no declaration of their own"
+        return self.node
+
+    @property
     def declaration(self) -> str:
         """As a function parameter: storage class and initialiser left out, macros expanded."""
-        node = self.node
+        node = self.decl
         bare = c_ast.Decl(node.name, node.quals, [], [], [], node.type, None, None)
         return str(c_generator.CGenerator().visit(bare))
 
@@ -112,8 +118,8 @@ class Scope:
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
         self.symbols: dict[str, Symbol] = {}
-        self.typedefs: dict[str, Any] = {}
-        self.tags: dict[str, Any] = {}
+        self.typedefs: dict[str, Node] = {}
+        self.tags: dict[str, c_ast.Struct | c_ast.Union] = {}
         """Structures and unions by their tag -> the node with the members."""
 
     def copy(self) -> Scope:
@@ -135,7 +141,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def find_typedef(self, name: str) -> Any:
+    def find_typedef(self, name: str) -> Node | None:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.typedefs:
@@ -143,7 +149,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def find_tag(self, tag: str | None) -> Any:
+    def find_tag(self, tag: str | None) -> c_ast.Struct | c_ast.Union | None:
         """The structure or union with this tag, with its members; None where there is none."""
         scope: Scope | None = self
         while scope is not None and tag is not None:
@@ -152,7 +158,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def declare(self, node: Any, storage: Storage, evaluate: Callable[[Any, Scope], int | None]) -> Symbol | None:
+    def declare(self, node: Node, storage: Storage, evaluate: Callable[[Node, Scope], int | None]) -> Symbol | None:
         """Enter a declaration (Decl, Typedef, enum); gives the object declared, if it is one."""
         if isinstance(node, c_ast.Typedef):
             self.enumerators(node.type, evaluate)
@@ -174,7 +180,7 @@ class Scope:
         self.symbols[node.name] = symbol
         return symbol
 
-    def _volatile(self, declared: Any, depth: int = 0) -> bool:
+    def _volatile(self, declared: Node, depth: int = 0) -> bool:
         """Whether a type, or one that a typedef in it names, says volatile anywhere."""
         if depth > _MAX_TYPEDEF_DEPTH:
             return False
@@ -185,7 +191,7 @@ class Scope:
         named_types = (self.find_typedef(word) for word in type_names(declared))
         return any(found is not None and self._volatile(found, depth + 1) for found in named_types)
 
-    def enumerators(self, node: Any, evaluate: Callable[[Any, Scope], int | None]) -> None:
+    def enumerators(self, node: Node, evaluate: Callable[[Node, Scope], int | None]) -> None:
         """Enter the constants of an enum that a type declares, and structures and unions by their tags."""
         while isinstance(node, (c_ast.PtrDecl, c_ast.ArrayDecl, c_ast.TypeDecl, c_ast.FuncDecl)):
             node = node.type
@@ -208,7 +214,7 @@ class Scope:
             )
             following = None if following is None else following + 1
 
-    def resolve(self, node: Any, depth: int = 0) -> tuple[CType, tuple[Level, ...], bool, bool]:
+    def resolve(self, node: Node, depth: int = 0) -> tuple[CType, tuple[Level, ...], bool, bool]:
         """(element type, levels from the outside in, element is const, is a function) of a type node."""
         levels: list[Level] = []
         const = False
@@ -242,7 +248,7 @@ class Scope:
         return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
 
 
-def nodes(root: Any, left_out: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+def nodes(root: Node, left_out: Callable[[Node], bool] | None = None) -> Iterator[Node]:
     """A subtree's nodes in textual order, each before those inside of it; what is `left_out` is so with everything
     inside."""
     left = [root]
@@ -255,11 +261,17 @@ def nodes(root: Any, left_out: Callable[[Any], bool] | None = None) -> Iterator[
             left += [*node][::-1]
 
 
-def mentions(root: Any) -> Iterator[str]:
+def parameters_of(function: c_ast.FuncDef) -> list[Node]:
+    """What a function declares between its parentheses."""
+    declared = function.decl.type
+    return list(declared.args.params) if isinstance(declared, c_ast.FuncDecl) and declared.args is not None else []
+
+
+def mentions(root: Node) -> Iterator[str]:
     """Every identifier used in a subtree, repeats included, textual order."""
     return (node.name for node in nodes(root) if isinstance(node, c_ast.ID))
 
 
-def type_names(root: Any) -> Iterator[str]:
+def type_names(root: Node) -> Iterator[str]:
     """Every word of the types used in a subtree: `unsigned`, `int`, names of typedefs."""
     return (name for node in nodes(root) if isinstance(node, c_ast.IdentifierType) for name in node.names)

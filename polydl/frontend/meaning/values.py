@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, symbol_aff, universe
@@ -43,8 +43,8 @@ class Values(Elements):
         self,
         evaluator: Evaluator,
         places: Places,
-        data: Callable[[Any], Symbol | None],
-        type_of: Callable[[Any], CType],
+        data: Callable[[c_ast.ID], Symbol | None],
+        type_of: Callable[[Node], CType],
         pure: Callable[[str], ElementType | None],
         pointers: Mapping[str, Pointer],
         undecided: Mapping[str, ElementType],
@@ -60,7 +60,7 @@ class Values(Elements):
         self.accesses: list[RawAccess] = []
         self._exact = True
 
-    def expression(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
+    def expression(self, node: Node, where: isl.Set) -> tuple[Expr, ElementType]:
         """The model of a value and its C type. Raises InputError."""
         affine = self._affine(node, where)
         if affine is not None:
@@ -114,7 +114,7 @@ class Values(Elements):
             topic="types",
         )
 
-    def _affine(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType] | None:
+    def _affine(self, node: Node, where: isl.Set) -> tuple[Expr, ElementType] | None:
         """The value as an affine integer expression of iterators and parameters, when it is one."""
         if isinstance(node, c_ast.Constant) or not self._integral(node):
             return None
@@ -154,7 +154,7 @@ class Values(Elements):
         assert whole is not None, "zero is affine"
         return whole, value.ctype
 
-    def _integral(self, node: Any) -> bool:
+    def _integral(self, node: Node) -> bool:
         """Whether a subtree is made of integer identifiers and arithmetic alone, with at least one identifier."""
         if isinstance(node, c_ast.ID):
             return node.name not in LIBRARY_CONSTANTS and self.data(node) is None
@@ -173,7 +173,7 @@ class Values(Elements):
             return self._integral(node.iftrue) and self._integral(node.iffalse) and any(True for _ in mentions(node))
         return False
 
-    def _constant(self, node: Any) -> tuple[Expr, ElementType]:
+    def _constant(self, node: c_ast.Constant) -> tuple[Expr, ElementType]:
         if node.type == "string":
             raise self.places.error("a string is not a number", node, "use numbers", topic="types")
         if node.type == "char":
@@ -187,7 +187,7 @@ class Values(Elements):
         except NotAffine as error:
             raise self.places.error(error.why, node, "use a smaller constant") from None
 
-    def _load(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
+    def _load(self, node: Node, where: isl.Set) -> tuple[Expr, ElementType]:
         if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
             return Const(node.name), LIBRARY_CONSTANTS[node.name]
         if isinstance(node, c_ast.ID) and node.name in self.undecided:
@@ -206,7 +206,7 @@ class Values(Elements):
         self.accesses.append(RawAccess(symbol, False, known, where, node, self._exact, forms))
         return Gather(Load(len(self.accesses) - 1), values), symbol.ctype
 
-    def form(self, value: Any, where: isl.Set) -> Form:
+    def form(self, value: Node | Subscript, where: isl.Set) -> Form:
         """What an integer is made of."""
 
         def named(name: str) -> str:
@@ -214,7 +214,7 @@ class Values(Elements):
 
         return form_of(value, where, self.evaluator, named)
 
-    def _of_subscript(self, subscript: Subscript, node: Any, where: isl.Set) -> Expr:
+    def _of_subscript(self, subscript: Subscript, node: Node, where: isl.Set) -> Expr:
         """The value of a subscript of an element that data choose. Raises InputError."""
         parts = subscript.terms if isinstance(subscript, Chosen) else ((1, subscript),)
         whole: Expr | None = None
@@ -227,13 +227,13 @@ class Values(Elements):
         assert whole is not None, "what data choose is written somewhere"
         return whole
 
-    def _of_known(self, value: Value, node: Any) -> Expr:
+    def _of_known(self, value: Value, node: Node) -> Expr:
         try:
             return AffineValue(self.evaluator.require(value, node))
         except NotAffine as error:
             raise self.not_affine("subscript", error, node) from None
 
-    def written(self, node: Any, where: isl.Set) -> RawAccess:
+    def written(self, node: Node, where: isl.Set) -> RawAccess:
         """The element that an assignment stores to; where data choose it, what they are is read. Raises InputError when
         it is none or its subscripts are not affine."""
         before, self._choosing = self._choosing, True
@@ -250,7 +250,7 @@ class Values(Elements):
         known, forms = self._known(subscripts, where)
         return RawAccess(symbol, True, known, where, node, self._exact, forms)
 
-    def _from_arrays(self, term: Any) -> bool:
+    def _from_arrays(self, term: Node | Value) -> bool:
         """Whether data choose with elements of arrays, or with integers that the region declares and never changes. Of
         others, such as counters, there is no telling which values they have when programs are measured."""
         if isinstance(term, Value):
@@ -274,7 +274,7 @@ class Values(Elements):
         known = tuple(None if isinstance(one, Chosen) else one for one in several)
         return known, tuple((d, self.form(one, where)) for d, one in enumerate(several) if isinstance(one, Chosen))
 
-    def _binary(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
+    def _binary(self, node: c_ast.BinaryOp, where: isl.Set) -> tuple[Expr, ElementType]:
         left, left_type = self.expression(node.left, where)
         if node.op in ("&&", "||"):
             right, right_type = self._guarded(node.left, node.right, where, node.op == "&&")
@@ -287,7 +287,7 @@ class Values(Elements):
         ctype = promoted(left_type) if node.op in ("<<", ">>") else common(left_type, right_type)
         return Binary(node.op, left, right), ctype
 
-    def _guarded(self, condition: Any, node: Any, where: isl.Set, holds: bool) -> tuple[Expr, ElementType]:
+    def _guarded(self, condition: Node, node: Node, where: isl.Set, holds: bool) -> tuple[Expr, ElementType]:
         """An operand evaluated only when a condition holds (or only when it does not)."""
         try:
             taken = self.evaluator.condition(condition, where)
@@ -299,7 +299,7 @@ class Values(Elements):
             finally:
                 self._exact = before
 
-    def _conditional(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
+    def _conditional(self, node: c_ast.TernaryOp, where: isl.Set) -> tuple[Expr, ElementType]:
         condition, tested = self.expression(node.cond, where)
         then, then_type = self._guarded(node.cond, node.iftrue, where, True)
         otherwise, else_type = self._guarded(node.cond, node.iffalse, where, False)
@@ -307,7 +307,7 @@ class Values(Elements):
         ctype = common(then_type, else_type)
         return Conditional(condition, then, otherwise, (then_type is ctype, else_type is ctype)), ctype
 
-    def _call(self, node: Any, where: isl.Set) -> tuple[Expr, ElementType]:
+    def _call(self, node: c_ast.FuncCall, where: isl.Set) -> tuple[Expr, ElementType]:
         name = node.name.name if isinstance(node.name, c_ast.ID) else None
         result = None if name is None else self.pure(name)
         if name is None or result is None:
@@ -321,7 +321,7 @@ class Values(Elements):
                 "it computes with '#pragma polydl microkernel loops(...)'",
                 topic="calls",
             )
-        given: Iterable[Any] = node.args.exprs if node.args is not None else ()
+        given: Iterable[Node] = node.args.exprs if node.args is not None else ()
         arguments = [self.expression(argument, where) for argument in given]
         conversion = conversion_of(name)
         if conversion is not None and len(arguments) == 1:

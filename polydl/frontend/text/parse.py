@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pycparser import c_ast, c_lexer, c_parser
+from pycparser.c_ast import Node
 from pycparser.c_parser import ParseError
 
 from polydl.base.errors import InputError, InputErrors, Span
@@ -39,16 +40,16 @@ class _Budget:
 
     def __init__(self, source: SourceText) -> None:
         self._left = MOST_TOKENS
-        self.last: Any = None
+        self.last: c_lexer.Token | None = None
         """The token that was read last."""
         self._source = source
 
-    def lexer(self, **options: Any) -> c_lexer.CLexer:
+    def lexer(self, **options: object) -> c_lexer.CLexer:
         """A lexer that draws on this budget; in reading it raises InputErrors when nothing is left."""
         made = c_lexer.CLexer(**options)
         read = made.token
 
-        def token() -> Any:
+        def token() -> c_lexer.Token | None:
             self._left -= 1
             if self._left < 0:
                 reason = "reading this takes too long: macros expand to too much, or too much of it is no C"
@@ -61,7 +62,7 @@ class _Budget:
         made.token = token
         match = made._match_token
 
-        def match_token() -> Any:
+        def match_token() -> c_lexer.Token | None:
             """pycparser knows the letters of ASCII alone."""
             name = _NAME.match(made._lexdata, made._pos)
             if name is None or name.group().isascii():
@@ -74,10 +75,10 @@ class _Budget:
         return made
 
 
-class _Parser(c_parser.CParser):  # type: ignore[misc]
+class _Parser(c_parser.CParser):
     """pycparser, with a place in every error: some of its messages name the file alone."""
 
-    def _parse_error(self, msg: str, coord: Any) -> NoReturn:
+    def _parse_error(self, msg: str, coord: c_parser.Coord | str | None) -> NoReturn:
         tokens = getattr(self, "_tokens", None)
         if isinstance(coord, str) and tokens is not None:
             token = tokens.peek(1) or (tokens.peek(0) if tokens.mark() else None)
@@ -96,9 +97,9 @@ class Unit:
     source: SourceText
     preprocessed: Preprocessed
     places: Places
-    externals: tuple[Any, ...]
+    externals: tuple[Node, ...]
     """pycparser's external declarations, fragments left out."""
-    fragments: Mapping[int, Any]
+    fragments: Mapping[int, Node]
     """Pragma index -> the Compound of its C text."""
     chunks: Mapping[str, Chunk]
     """Function name -> its definition's chunk."""
@@ -158,14 +159,14 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
                 unread[pieces[at].name or ""] = _not_c(source, str(error), Places(source, attempt))
             (prototypes if kind == "body" else dropped).add(at)
         except RecursionError as error:
-            last, places = budget.last, Places(source, attempt)
-            here = last is not None and last.filename == source.path
-            token = places.token(last.lineno, last.column) if here else None
+            read, places = budget.last, Places(source, attempt)
+            here = read is not None and read.filename == source.path
+            token = places.token(read.lineno, read.column) if read is not None and here else None
             span = source.span(token) if token is not None else source.line_span(1)
             reason = "the code is nested too deeply to be read"
             raise InputErrors([InputError(reason, span, "take expressions apart")]) from error
-    fragments: dict[int, Any] = {}
-    externals: list[Any] = []
+    fragments: dict[int, Node] = {}
+    externals: list[Node] = []
     for external in ast.ext:
         _with_types_inside(external)
         if isinstance(external, c_ast.FuncDef) and external.decl.name in fragment_text:
@@ -184,17 +185,18 @@ def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preproces
     )
 
 
-def _with_types_inside(external: Any) -> None:
+def _with_types_inside(external: Node) -> None:
     """Put the parameters' types of `f(n, x) int n; float *x; { … }` between the parentheses. The tree is changed."""
     if not isinstance(external, c_ast.FuncDef) or not external.param_decls:
         return
     declared = {decl.name: decl for decl in external.param_decls if isinstance(decl, c_ast.Decl)}
-    arguments = external.decl.type.args
+    arguments = external.decl.type.args if isinstance(external.decl.type, c_ast.FuncDecl) else None
+    assert arguments is not None, "what is declared behind them stands between them"
     arguments.params = [declared.get(getattr(one, "name", None)) or _integer(one) for one in arguments.params]
     external.param_decls = None
 
 
-def _integer(parameter: Any) -> Any:
+def _integer(parameter: Node) -> Node:
     """A parameter whose type nothing says is an int."""
     if not isinstance(parameter, c_ast.ID):
         return parameter
@@ -202,7 +204,7 @@ def _integer(parameter: Any) -> Any:
     return c_ast.Decl(parameter.name, [], [], [], [], type_, None, None, parameter.coord)
 
 
-def _check_functions(ast: Any) -> None:
+def _check_functions(ast: c_ast.FileAST) -> None:
     """Raise ParseError for a body behind what is no function (`struct s f { … }`), which pycparser lets pass."""
     for external in ast.ext:
         if isinstance(external, c_ast.FuncDef) and not isinstance(external.decl.type, c_ast.FuncDecl):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import Any
+
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.chunks import unescape
@@ -83,14 +84,14 @@ class Places:
         at = bisect_right(aligned, column, key=lambda pair: pair[0])
         return aligned[max(0, at - 1)][1]
 
-    def token_of(self, node: Any) -> Token | None:
+    def token_of(self, node: Node) -> Token | None:
         """The original token at which a pycparser node starts; None when it is in another file."""
         coord = getattr(node, "coord", None)
         if coord is None or str(coord.file) != self.source.path:
             return None
         return self.token(int(coord.line), int(coord.column or 1))
 
-    def statement(self, node: Any) -> tuple[Token, Token] | None:
+    def statement(self, node: Node) -> tuple[Token, Token] | None:
         """The original tokens at which a statement that macros may have made starts and ends: all of the macros' uses
         that it comes from. None where they make more than the statement, or where that is not known."""
         coord = getattr(node, "coord", None)
@@ -150,8 +151,10 @@ class Places:
                 number += 1
         return self._tokens
 
-    def span(self, node: Any) -> Span | None:
+    def span(self, node: Node | None) -> Span | None:
         """The place of a pycparser node, subscripts included in its length; None when nothing is known."""
+        if node is None:
+            return None
         token = self.token_of(node)
         if token is None:
             coord = getattr(node, "coord", None)
@@ -171,6 +174,6 @@ class Places:
             end = tokens[at]
         return end.offset + len(end.text) - token.offset if end.line == token.line else len(token.text)
 
-    def error(self, reason: str, node: Any, hint: str | None = None, topic: str | None = None) -> InputError:
+    def error(self, reason: str, node: Node | None, hint: str | None = None, topic: str | None = None) -> InputError:
         """An input error at a node."""
         return InputError(reason, self.span(node), hint, topic)

@@ -1,0 +1,1 @@
+"""What of pycparser is used here."""
