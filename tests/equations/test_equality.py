@@ -12,9 +12,11 @@ from polydl import load
 from polydl.equations.equality import check
 from polydl.equations.step import Rule
 from polydl.model import isl
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.expr import Conditional, Expr
+from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.cut import part_of, parts_of
 from tests.equations.interpreter import left_by
 
 HEAD = (
@@ -155,3 +157,48 @@ def test_elements_that_nothing_touched_are_not_touched(tmp_path: Path) -> None:
     other = replace(s, accesses=(replace(s.accesses[0], relation=further), *s.accesses[1:]))
     after = replace(dead, statements=(other, *dead.statements[1:]))
     assert "touched that were not" in str(check(dead, after, reassociate=True))
+
+
+def test_code_that_is_kept_as_text_is_a_value_of_all_that_it_touches(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    nest = "for (int i = 0; i < 4; i++) { w = A[i][0]; if (C[i][0] > w) C[i][0] = w + B[i][0]; D[i][0] = C[i][0]; }"
+    path.write_text(f"{HEAD}\n{{\n#pragma scop\ndouble w; {nest}\n#pragma endscop\n}}\n")
+    (scop,) = load(path).scops
+    first, box, last = scop.statements
+    assert isinstance(box.body, BlackBox)
+    assert check(scop, scop, reassociate=False) is None
+    turned = replace(scop, statements=tuple(replace(s, descending=frozenset({"i"})) for s in scop.statements))
+    assert check(scop, turned, reassociate=False) is None
+    for wrong in (
+        (first, last),
+        (replace(box, position=(*box.position[:-1], -1)), first, last),
+        (first, replace(last, position=(*box.position[:-1], box.position[-1] - 1)), replace(box, position=(0, 9))),
+        (first, replace(box, body=replace(box.body, text=box.body.text.replace("+", "-"))), last),
+        (first, replace(box, domain=box.domain.subtract(box.domain.lexmin())), last),
+    ):
+        assert check(scop, replace(scop, statements=wrong), reassociate=True) is not None
+
+
+def test_a_choice_is_the_arm_that_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    body = "for (int i = 0; i < 4; i++) C[i][0] = i > 0 ? A[i - 1][0] : B[i][0];"
+    path.write_text(f"{HEAD}\n{{\n#pragma scop\n{body}\n#pragma endscop\n}}\n")
+    (scop,) = load(path).scops
+    (s,) = scop.statements
+    assert isinstance(s.body, Assignment) and isinstance(s.body.value, Conditional)
+    first, rest = isl.fix(s.domain, 0, 0), isl.between(s.domain, 0, 1, 3)
+    arms = {"S0b": (first, s.body.value.otherwise), "S0a": (rest, s.body.value.then)}
+
+    def parts(**values: tuple[isl.Set, Expr]) -> Scop:
+        made = []
+        for number, (name, (domain, value)) in enumerate(values.items()):
+            part = part_of(s, domain, name, (number, *s.position[1:]))
+            assert isinstance(part.body, Assignment)
+            made.append(replace(part, body=replace(part.body, value=value)))
+        return replace(scop, statements=tuple(made))
+
+    instances = parts_of(scop, [("S0", ("S0b", "S0a"))])
+    assert check(scop, parts(**arms), reassociate=False, instances=instances) is None
+    turned = {"S0b": (first, arms["S0a"][1]), "S0a": (rest, arms["S0b"][1])}
+    assert check(scop, parts(**turned), reassociate=False, instances=instances) is not None
+    assert check(scop, parts(S0b=arms["S0b"]), reassociate=False, instances=instances) is not None
