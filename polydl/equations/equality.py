@@ -15,10 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from polydl.equations.lift import Equations, reads
-from polydl.equations.terms_of_sums import NotShown, Term, compare, times
-from polydl.equations.touches import elements_in, same_text, touched, unchanged
-from polydl.equations.values import (
+from polydl.equations.compared_values import (
     Made,
     Of,
     arm_of,
@@ -37,6 +34,9 @@ from polydl.equations.values import (
     operation,
     unread_of,
 )
+from polydl.equations.lift import Equations, reads
+from polydl.equations.terms_of_sums import NotShown, Term, compare, times
+from polydl.equations.touches import elements_in, same_text, touched, unchanged
 from polydl.model import isl
 from polydl.model.expr import (
     AffineValue,

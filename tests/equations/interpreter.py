@@ -7,6 +7,7 @@ operands. Two programs that compute the same for all numbers do so for these, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, constant_number
@@ -22,7 +23,7 @@ Memory = dict[Element, int]
 
 def given(element: Element) -> int:
     """What is in an element before the program."""
-    return hash(("given", *element[1], sum(map(ord, element[0])))) % PRIME
+    return hash((*element[1], sum(map(ord, element[0])))) % PRIME
 
 
 def left_by(scop: Scop) -> Mapping[Element, int]:
@@ -47,7 +48,7 @@ def _pairs(relation: isl.Map) -> dict[tuple[int, ...], tuple[int, ...]]:
     split = isl.domain_arity(relation)
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def visit(point: object) -> None:
+    def visit(point: Any) -> None:
         numbers, _ = isl.sample(isl.Set.from_point(point))
         found[tuple(numbers[:split])] = tuple(numbers[split:])
 
@@ -84,9 +85,9 @@ def _value(scop: Scop, value: Expr, point: tuple[int, ...], read: Callable[[int]
         case AffineValue(function):
             number = constant_number(value)
             if number is None:
-                at = isl.Set.from_point(isl.Set.universe(function.domain().get_space()).sample_point())
+                at = isl.Set.universe(function.domain().get_space())
                 for dim, coordinate in enumerate(point):
-                    at = isl.fix(isl.Set.universe(at.get_space()) if dim == 0 else at, dim, coordinate)
+                    at = isl.fix(at, dim, coordinate)
                 number = isl.to_int(function.intersect_domain(at).max_val())
             return number % PRIME
         case Unary("-", operand):
@@ -96,7 +97,7 @@ def _value(scop: Scop, value: Expr, point: tuple[int, ...], read: Callable[[int]
         case Conditional(condition, then, otherwise):
             return of(then) if of(condition) else of(otherwise)
         case Convert(source, target, operand):
-            return of(operand) if target.holds(source) or source.is_int else hash((target.c, of(operand))) % PRIME
+            return of(operand) if target.holds(source) or source.is_int else hash((target.bytes, of(operand))) % PRIME
         case Call(function, arguments) if function in FMA.spellings:
             one, two, three = map(of, arguments)
             return (one * two + three) % PRIME
