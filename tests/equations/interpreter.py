@@ -6,7 +6,7 @@ operands. Two programs that compute the same for all numbers do so for these, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from polydl.model import isl
@@ -17,16 +17,24 @@ from polydl.model.time import original_schedule
 from polydl.model.types import literal_value
 
 PRIME = (1 << 61) - 1
-Element = tuple[str, tuple[int, ...]]
+Element = tuple[str, tuple[int, ...] | None]
+"""An element of an array; None where an access touches none."""
 Memory = dict[Element, int]
 
 
 def given(element: Element) -> int:
     """What is in an element before the program."""
-    return hash((*element[1], sum(map(ord, element[0])))) % PRIME
+    array, subscripts = element
+    assert subscripts is not None, "what is read is an element"
+    return hash((*subscripts, sum(map(ord, array)))) % PRIME
 
 
-def left_by(scop: Scop) -> Mapping[Element, int]:
+def same(one: Memory, two: Memory) -> bool:
+    """Whether two programs leave the same."""
+    return all(one.get(e, given(e)) == two.get(e, given(e)) for e in {*one, *two})
+
+
+def left_by(scop: Scop) -> Memory:
     """What a program leaves in the elements that are read after it, of those that it wrote."""
     memory: Memory = {}
     instances = []
@@ -35,7 +43,7 @@ def left_by(scop: Scop) -> Mapping[Element, int]:
         points = _pairs(times[s.name])
         found = [_pairs(a.relation.intersect_domain(s.domain)) for a in s.accesses]
         for point, time in points.items():
-            touched = [(a.array, pairs[point]) for a, pairs in zip(s.accesses, found, strict=True) if point in pairs]
+            touched = [(a.array, pairs.get(point)) for a, pairs in zip(s.accesses, found, strict=True)]
             instances.append((time, s, point, touched))
     for _, s, point, touched in sorted(instances, key=lambda one: one[0]):
         _run(scop, s, point, touched, memory)
