@@ -10,33 +10,47 @@ recurrences are found instead of assumed).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from polydl.equations.decided import taken
-from polydl.equations.lift import Equations, Source, reads
+from polydl.equations.compared_values import (
+    Made,
+    Of,
+    arm_of,
+    as_sum,
+    both,
+    called,
+    deeper,
+    equal,
+    inside_of,
+    is_nothing,
+    loaded,
+    made_of,
+    number_of,
+    onto,
+    onto_range,
+    operation,
+    unread_of,
+)
+from polydl.equations.lift import Equations, reads
 from polydl.equations.terms_of_sums import NotShown, Term, compare, times
+from polydl.equations.touches import elements_in, same_text, touched, unchanged
 from polydl.model import isl
 from polydl.model.expr import (
     AffineValue,
     Binary,
-    Call,
     Conditional,
     Const,
     Convert,
-    Expr,
     Gather,
     Load,
     Unary,
-    is_zero,
     operands,
 )
-from polydl.model.functions import FMA
 from polydl.model.isl import quota
-from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement, Storage
+from polydl.model.scop import Assignment, Scop, Statement, Storage
 
 _MOST_TERMS = 64
 
@@ -55,36 +69,6 @@ def check(before: Scop, after: Scop, *, reassociate: bool, instances: Instances 
     added to. Raises QuotaExceeded.
     """
     return _Comparison(before, after, reassociate, instances or {}).difference()
-
-
-@dataclass(frozen=True, slots=True)
-class _Of:
-    """An expression of a statement, for instances of it."""
-
-    program: Equations
-    statement: str
-    to: isl.Map | None
-    """{ [p…] -> S[i…] }; None: the points are the instances."""
-    value: Expr
-    around: tuple[str, ...] = ()
-    """Statements whose values are looked into for this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What an instance of a statement stores, or (writer None) what is in an element before the program."""
-
-    program: Equations
-    writer: str | None
-    name: str
-    """Of the statement or the array."""
-    to: isl.Map
-    """See `Source.relation`."""
-    around: tuple[str, ...] = ()
-    """See `_Of.around`."""
-
-    def at(self, points: isl.Set) -> _Made:
-        return replace(self, to=self.to.intersect_domain(points))
 
 
 _Pair = tuple[str, str]
@@ -159,21 +143,23 @@ class _Comparison:
             if isinstance(s.body, Assignment) and self.before.statements.get(name) is not s:
                 if not self.after.unread(name, s.body.target).is_empty():
                     return f"{name} does not always store"
-        for name, array in self.after.scop.arrays.items():
-            if self._unchanged(name):
-                continue
-            touched = _touched(self.after.scop, name, self.known)
-            if touched is None:
-                continue
-            known = self.before.scop.arrays.get(name)
-            there = _touched(self.before.scop, name, self.known) if known is not None else None
-            if known is not None and (known.element, known.storage) != (array.element, array.storage):
+        old, new = self.before.scop, self.after.scop
+        if (old.parameters, old.sizes, old.fast_math) != (new.parameters, new.sizes, new.fast_math):
+            return "it is a program of something else"
+        if not (old.context is new.context or old.context.is_equal(new.context)):
+            return "other values of the parameters are assumed"
+        for name, array in new.arrays.items():
+            known = old.arrays.get(name)
+            if known is not None and known is not array and known != array:
                 return f"{name} is another array"
-            if there is None or not touched.is_subset(there):
-                if known is not None and array.extents and array.storage is not Storage.SCRATCH:
-                    return f"elements of {name} are touched that were not"
-                if array.extents and not touched.is_subset(_elements(array, touched)):
-                    return f"{name} is too short"
+            found = None if self._unchanged(name) else touched(new, name, self.known)
+            if found is None or not array.extents:
+                continue
+            there = touched(old, name, self.known) if known is not None else None
+            if known is None or array.storage is Storage.SCRATCH:
+                there = elements_in(array, found)
+            if there is None or not found.is_subset(there):
+                return f"elements of {name} are touched that were not, or are not there"
         return None
 
     def _may_change(self, name: str) -> bool:
@@ -181,17 +167,15 @@ class _Comparison:
         array = self.before.scop.arrays.get(name)
         if array is None or array.storage in (Storage.REGION, Storage.SCRATCH):
             return False
+        if name in self.after.scop.arrays and name not in self.after.scop.live_out:
+            return True
         writers = {*self.before.writers(name), *self.after.writers(name)}
         return not self._unchanged(name) or self._all_the_same(writers) is None
 
     def _unchanged(self, array: str) -> bool:
         """Whether the same instances of the same statements touch the same elements of an array in the same order."""
         if array not in self._same_arrays:
-            one, two = (_users(program.scop, array) for program in (self.before, self.after))
-            same = len(one) == len(two) and all(
-                a.name == b.name and _same_touch(a, b, array) for a, b in zip(one, two, strict=True)
-            )
-            self._same_arrays[array] = same and _order(one) == _order(two)
+            self._same_arrays[array] = unchanged(self.before.scop, self.after.scop, array)
         return self._same_arrays[array]
 
     # What is compared.
@@ -199,21 +183,24 @@ class _Comparison:
     def _stores_other(self, name: str, new: str) -> str | None:
         """Why a statement does not store the same in both programs, wherever both have an instance."""
         one, two, back = self.before.statements[name], self.after.statements[new], self.back[name, new]
+        known = not self.before.is_opaque(name) and not self.after.is_opaque(new)
+        # What is only perhaps written keeps its value perhaps.
+        found = reads(one) if known else range(len(one.accesses))
         if back is None and (one.body is two.body or one.body == two.body) and len(one.accesses) == len(two.accesses):
-            if all(self._reads_same(one, two, access) for access in reads(one)):
+            if all(self._reads_same(one, two, access) for access in found):
                 return None
-        if not self.before.is_opaque(name) and not self.after.is_opaque(new):
+        if known:
             points = two.domain.intersect_params(self.known)
-            points = _both(points, one.domain if back is None else back.domain())
+            points = both(points, one.domain if back is None else back.domain())
             if back is not None and not back.domain().is_subset(points):
                 back = back.intersect_domain(points)
-            first = _Of(self.before, name, back, self.before.stored(name))
-            return self._differ(points, first, _Of(self.after, new, None, self.after.stored(new)))
-        if back is not None or not _same_text(one, two):
+            first = Of(self.before, name, back, self.before.stored(name))
+            return self._differ(points, first, Of(self.after, new, None, self.after.stored(new)))
+        if back is not None or not same_text(one, two):
             return f"{new} is something else than {name}"
         if not one.domain.is_equal(two.domain):
             return f"{new} has other instances than {name}"
-        return next((why for access in reads(one) if (why := self._found_other(one, two, access)) is not None), None)
+        return next((why for access in found if (why := self._found_other(one, two, access)) is not None), None)
 
     def _reads_same(self, one: Statement, two: Statement, access: int) -> bool:
         """Whether an access reads what the same instances of the same statements wrote."""
@@ -235,10 +222,13 @@ class _Comparison:
             return f"{two.name} reads other elements of {b.array}"
         for left in self.before.sources(one.name, access):
             for right in self.after.sources(two.name, access):
-                other = _onto(right.relation, left.relation, a.array)
+                other = onto(right.relation, left.relation, a.array)
                 points = left.relation.domain().intersect(other.domain()).intersect_params(self.known)
                 if not points.is_empty():
-                    made = _made(self.before, left, a.array), _made(self.after, replace(right, relation=other), b.array)
+                    made = (
+                        made_of(self.before, left, a.array),
+                        made_of(self.after, replace(right, relation=other), b.array),
+                    )
                     why = self._differ(points, *made)
                     if why is not None:
                         return why
@@ -261,13 +251,13 @@ class _Comparison:
             for right in rights:
                 points = left.relation.domain().intersect(right.relation.domain())
                 if not points.is_empty():
-                    one, two = _made(self.before, left, array), _made(self.after, right, array)
+                    one, two = made_of(self.before, left, array), made_of(self.after, right, array)
                     why = self._differ(points, one, two)
                     if why is not None:
                         return f"{found}: {why}"
         return None
 
-    def _differ(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
+    def _differ(self, points: isl.Set, one: Of | Made, two: Of | Made) -> str | None:
         """Why two values are not the same for all points."""
         try:
             why = self._other(points, one, two)
@@ -281,40 +271,40 @@ class _Comparison:
             return why
         return None
 
-    def _other(self, points: isl.Set, one: _Of | _Made, two: _Of | _Made) -> str | None:
+    def _other(self, points: isl.Set, one: Of | Made, two: Of | Made) -> str | None:
         """`_differ`, operation by operation. Raises NotShown."""
-        chosen = [isinstance(value, _Of) and isinstance(value.value, Conditional) for value in (one, two)]
+        chosen = [isinstance(value, Of) and isinstance(value.value, Conditional) for value in (one, two)]
         if chosen[0] != chosen[1]:
-            arm = _arm(points, one if chosen[0] else two)
+            arm = arm_of(points, one if chosen[0] else two)
             if arm is not None:
                 return self._other(points, arm, two) if chosen[0] else self._other(points, one, arm)
-        unread = [_unread(points, value) for value in (one, two)]
+        unread = [unread_of(points, value) for value in (one, two)]
         if unread[0] is not None or unread[1] is not None:
             # Where a condition around it says that it is not read in either, it may be anything.
             if unread[0] is None or unread[1] is None or not unread[0].is_equal(unread[1]):
-                return f"{_called(two)} is read elsewhere than {_called(one)}"
+                return f"{called(two)} is read elsewhere than {called(one)}"
             points = points.subtract(unread[0])
         for this, first in ((one, True), (two, False)):
-            if isinstance(this, _Of) and isinstance(this.value, Load):
-                for where, made in self._loaded(points, this):
+            if isinstance(this, Of) and isinstance(this.value, Load):
+                for where, made in loaded(points, this):
                     why = self._other(where, made, two) if first else self._other(where, one, made)
                     if why is not None:
                         return why
                 return None
-        if isinstance(one, _Made) and isinstance(two, _Made) and self._is_same(points, one, two):
+        if isinstance(one, Made) and isinstance(two, Made) and self._is_same(points, one, two):
             return None
         inner = self._looked_into(one, two)
         if inner is not None:
             left, right = (new or old for new, old in zip(inner, (one, two), strict=True))
             return self._other(points, left, right)
-        if isinstance(one, _Made) or isinstance(two, _Made):
-            return f"{_called(two)} is not {_called(one)}"
+        if isinstance(one, Made) or isinstance(two, Made):
+            return f"{called(two)} is not {called(one)}"
         return self._other_operation(points, one, two)
 
-    def _looked_into(self, one: _Of | _Made, two: _Of | _Made) -> tuple[_Of | None, _Of | None] | None:
+    def _looked_into(self, one: Of | Made, two: Of | Made) -> tuple[Of | None, Of | None] | None:
         """What the values are made of, where one is to be looked into; None where none can be."""
-        inside = [self._inside(value) if isinstance(value, _Made) else None for value in (one, two)]
-        assumed = [isinstance(value, _Made) and self._is_assumed(value.program, value.writer) for value in (one, two)]
+        inside = [inside_of(value) if isinstance(value, Made) else None for value in (one, two)]
+        assumed = [isinstance(value, Made) and self._is_assumed(value.program, value.writer) for value in (one, two)]
         copies = [value is not None and isinstance(value.value, Load) for value in inside]
         for side in (0, 1):
             if inside[side] is not None and (copies[side] or not assumed[side]):
@@ -323,52 +313,36 @@ class _Comparison:
             return None
         return inside[0], inside[1]
 
-    def _inside(self, made: _Made) -> _Of | None:
-        """What a value is made of; None where nothing is known of it, or it is made of itself."""
-        if made.writer is None or made.program.is_opaque(made.writer):
-            return None
-        if made.writer in made.around:
-            return None
-        stored = made.program.stored(made.writer)
-        return _Of(made.program, made.writer, made.to, stored, (*made.around, made.writer))
-
-    def _deeper(self, made: _Made) -> _Of:
-        """The same, for a sum. Raises NotShown."""
-        inside = self._inside(made)
-        if inside is None:
-            raise NotShown(f"what {made.name} stores is not compared")
-        return inside
-
-    def _is_same(self, points: isl.Set, one: _Made, two: _Made) -> bool:
+    def _is_same(self, points: isl.Set, one: Made, two: Made) -> bool:
         if one.writer is None and two.writer is None:
-            return one.name == two.name and _equal(points, one.to, two.to)
+            return one.name == two.name and equal(points, one.to, two.to)
         if one.writer is None or two.writer is None or (one.writer, two.writer) not in self.assumed:
             return False
         back = self.back[one.writer, two.writer]
         if self.before.is_opaque(one.writer):
-            there = _onto_range(two.to, one.to)
+            there = onto_range(two.to, one.to)
         else:
             there = two.to if back is None else two.to.apply_range(back)
-        same = _equal(points, one.to, there)
+        same = equal(points, one.to, there)
         if same:
             self.used.add((one.writer, two.writer))
         return same
 
-    def _other_operation(self, points: isl.Set, one: _Of, two: _Of) -> str | None:
+    def _other_operation(self, points: isl.Set, one: Of, two: Of) -> str | None:
         why = f"{two.statement} does not compute what {one.statement} computed"
         a, b = one.value, two.value
         if isinstance(a, Conditional) and isinstance(b, Conditional):
             conditions = replace(one, value=a.condition), replace(two, value=b.condition)
             if self._differ(points, *conditions) is not None:
-                arms = _arm(points, one), _arm(points, two)
+                arms = arm_of(points, one), arm_of(points, two)
                 if arms == (None, None):
                     return why
                 return self._other(points, arms[0] or one, arms[1] or two)
         if isinstance(a, Gather) and isinstance(b, Gather):
             return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):
-            return None if _equal(points, _number(one), _number(two)) else why
-        if _operation(a) != _operation(b):
+            return None if equal(points, number_of(one), number_of(two)) else why
+        if operation(a) != operation(b):
             return why
         for left, right in zip(operands(a), operands(b), strict=True):
             first, second = replace(one, value=left), replace(two, value=right)
@@ -378,7 +352,7 @@ class _Comparison:
                 return found
         return None
 
-    def _gathers_other(self, points: isl.Set, one: _Of, two: _Of) -> bool:
+    def _gathers_other(self, points: isl.Set, one: Of, two: Of) -> bool:
         """Whether what data choose is not shown to be the same: other subscripts, or other values to choose from."""
         a, b = one.value, two.value
         assert isinstance(a, Gather) and isinstance(b, Gather)
@@ -400,28 +374,14 @@ class _Comparison:
         pairs = zip(a.subscripts, b.subscripts, strict=True)
         return any(self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in pairs)
 
-    def _loaded(self, points: isl.Set, of: _Of) -> Iterator[tuple[isl.Set, _Made]]:
-        """The values that a load gets, for some of the points each. Raises NotShown."""
-        assert isinstance(of.value, Load)
-        array = of.program.statements[of.statement].accesses[of.value.access].array
-        sources = of.program.sources(of.statement, of.value.access)
-        whole = len(sources) == 1 and of.program.unread(of.statement, of.value.access).is_empty()
-        for source in sources:
-            if source.relation.domain().is_wrapping():
-                raise NotShown(f"{of.statement} reads several elements of {array}")
-            relation = _through(of.to, source.relation)
-            where = points if whole else _both(points, relation.domain())
-            if not where.is_empty():
-                yield where, _made(of.program, replace(source, relation=relation), array, of.around)
-
     # Sums.
 
-    def _terms(self, points: isl.Set, value: _Of | _Made) -> Iterator[Term]:
+    def _terms(self, points: isl.Set, value: Of | Made) -> Iterator[Term]:
         """The products that a value is the sum of. Raises NotShown."""
-        if isinstance(value, _Made):
+        if isinstance(value, Made):
             yield from self._terms_made(points, value)
             return
-        value = replace(value, value=_as_sum(value.value))
+        value = replace(value, value=as_sum(value.value))
         match value.value:
             case Binary("+" | "-" as op, left, right):
                 yield from self._terms(points, replace(value, value=left))
@@ -432,21 +392,22 @@ class _Comparison:
                     yield term if op == "+" else replace(term, sign=-term.sign)
             case Binary("*", left, right):
                 ones, others = (list(self._terms(points, replace(value, value=side))) for side in (left, right))
-                if len(ones) * len(others) > _MOST_TERMS:
-                    raise NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
+                if not 0 < len(ones) * len(others) <= _MOST_TERMS:
+                    # What a zero is multiplied with may be no number.
+                    raise NotShown(f"{value.statement} multiplies by zero, or adds more than {_MOST_TERMS} products")
                 yield from (times(one, other) for one in ones for other in others)
-            case Const() | Convert() if _is_nothing(value.value):
+            case Const() | Convert() if is_nothing(value.value):
                 return
             case Load():
-                if _unread(points, value) is not None:
+                if unread_of(points, value) is not None:
                     raise NotShown(f"{value.statement} does not always read")
-                for where, made in self._loaded(points, value):
+                for where, made in loaded(points, value):
                     yield from self._terms_made(where, made)
             case _:
                 for where, what, maps in self._factors(points, value):
                     yield Term(where, None, 1, ((what, maps),))
 
-    def _atoms(self, points: isl.Set, made: _Made) -> Iterator[tuple[isl.Set, str, isl.Map]] | None:
+    def _atoms(self, points: isl.Set, made: Made) -> Iterator[tuple[isl.Set, str, isl.Map]] | None:
         """What a value is called in both programs, for some of the points each; None where it has to be looked into.
         Raises NotShown."""
         to = made.to.intersect_domain(points)
@@ -471,9 +432,9 @@ class _Comparison:
         if not points.is_empty():
             raise NotShown(f"some of what {writer} stores is not compared")
 
-    def _terms_made(self, points: isl.Set, made: _Made) -> Iterator[Term]:
-        held = self._inside(made)
-        if held is not None and _is_nothing(held.value):
+    def _terms_made(self, points: isl.Set, made: Made) -> Iterator[Term]:
+        held = inside_of(made)
+        if held is not None and is_nothing(held.value):
             return
         atoms = self._atoms(points, made)
         if atoms is not None:
@@ -483,21 +444,21 @@ class _Comparison:
         if made.program.is_opaque(made.writer):
             raise NotShown(f"nothing is known of {made.writer}")
         if made.program.added(made.writer) is None:
-            yield from self._terms(points, self._deeper(made))
+            yield from self._terms(points, deeper(made))
             return
-        to, around = made.to.intersect_domain(points), self._deeper(made).around
+        to, around = made.to.intersect_domain(points), deeper(made).around
         array = made.program.target(made.writer).array
         for where, source, sums in made.program.sums(made.writer, to, partial(self._is_assumed, made.program)):
-            yield from self._terms_made(where, _made(made.program, source, array, around))
+            yield from self._terms_made(where, made_of(made.program, source, array, around))
             for one in sums:
-                of = _Of(made.program, one.statement.name, one.instance, one.body, around)
+                of = Of(made.program, one.statement.name, one.instance, one.body, around)
                 for term in self._terms(one.domain, of):
                     back = one.projection if term.back is None else term.back.apply_range(one.projection)
                     yield replace(term, back=back, sign=one.sign * term.sign)
 
-    def _factors(self, points: isl.Set, value: _Of | _Made) -> Iterator[tuple[isl.Set, str, tuple[isl.Map, ...]]]:
+    def _factors(self, points: isl.Set, value: Of | Made) -> Iterator[tuple[isl.Set, str, tuple[isl.Map, ...]]]:
         """A value that is no sum as what is done, on what, for some of the points each. Raises NotShown."""
-        if isinstance(value, _Made):
+        if isinstance(value, Made):
             atoms = self._atoms(points, value)
             if atoms is not None:
                 yield from ((where, kind, (to,)) for where, kind, to in atoms)
@@ -505,16 +466,16 @@ class _Comparison:
             assert value.writer is not None  # else it has a name
             if value.program.added(value.writer) is not None:
                 raise NotShown(f"{value.writer} adds up inside of something else")
-            yield from self._factors(points, self._deeper(value))
+            yield from self._factors(points, deeper(value))
             return
         match value.value:
             case Load():
-                if _unread(points, value) is not None:
+                if unread_of(points, value) is not None:
                     raise NotShown(f"{value.statement} does not always read")
-                for where, made in self._loaded(points, value):
+                for where, made in loaded(points, value):
                     yield from self._factors(where, made)
             case AffineValue():
-                yield points, "number", (_number(value).intersect_domain(points),)
+                yield points, "number", (number_of(value).intersect_domain(points),)
             case Gather():
                 raise NotShown(f"data choose what {value.statement} reads")
             case _:
@@ -524,189 +485,6 @@ class _Comparison:
                     for some, _, _ in choice:
                         where = where.intersect(some)
                     if not where.is_empty():
-                        what = f"{_operation(value.value)}({', '.join(kind for _, kind, _ in choice)})"
+                        what = f"{operation(value.value)}({', '.join(kind for _, kind, _ in choice)})"
                         maps = (one.intersect_domain(where) for _, _, made in choice for one in made)
                         yield where, what, tuple(maps)
-
-
-def _made(program: Equations, source: Source, array: str, around: tuple[str, ...] = ()) -> _Made:
-    return _Made(program, source.writer, source.writer or array, source.relation, around)
-
-
-def _called(value: _Of | _Made) -> str:
-    if isinstance(value, _Of):
-        return f"what {value.statement} computes"
-    return f"what is in {value.name} before" if value.writer is None else f"what {value.writer} stores"
-
-
-def _arm(points: isl.Set, value: _Of | _Made) -> _Of | None:
-    """The arm of a choice that is taken for all of the points; None where it is one or the other."""
-    if not isinstance(value, _Of) or not isinstance(value.value, Conditional):
-        return None
-    arm = taken(value.value, points if value.to is None else value.to.intersect_domain(points).range())
-    return None if arm is None else replace(value, value=arm)
-
-
-def _through(to: isl.Map | None, relation: isl.Map) -> isl.Map:
-    """A relation that starts from where another one leads to, from where that starts."""
-    if to is None:
-        return relation
-    name = isl.domain_name(to)
-    if name.isidentifier() and isl.domain_arity(to) == isl.range_arity(to):
-        if isl.range_named(to, name).is_subset(isl.Map.identity(to.domain().get_space().map_from_set())):
-            # The same coordinates under another name, as of parts of a statement: isl need not put pieces together.
-            return isl.domain_named(relation, name).intersect_domain(to.domain())
-    return to.apply_range(relation)
-
-
-def _unread(points: isl.Set, value: _Of | _Made) -> isl.Set | None:
-    """The points for which a load reads nothing; None where there are none, and for other values."""
-    if not isinstance(value, _Of) or not isinstance(value.value, Load):
-        return None
-    unread = value.program.unread(value.statement, value.value.access)
-    if unread.is_empty():
-        return None
-    unread = unread if value.to is None else value.to.intersect_range(unread).domain()
-    found = unread.intersect(points)
-    return None if found.is_empty() else found
-
-
-def _number(of: _Of) -> isl.Map:
-    """{ [p…] -> [v] }"""
-    assert isinstance(of.value, AffineValue)
-    number = isl.domain_named(isl.Map.from_pw_aff(of.value.value), of.statement)
-    return _through(of.to, number)
-
-
-def _operation(value: Expr) -> str:
-    """What is done, apart from what it is done on."""
-    match value:
-        case Const(text):
-            return text
-        case Unary(op, _):
-            return f"unary {op}"
-        case Binary(op, _, _):
-            return op
-        case Call(function, arguments, element):
-            return f"{function}/{len(arguments)} {element.c}"
-        case Conditional():
-            return "?"
-        case Convert(source, target, _):
-            return f"{source.c} to {target.c}"
-        case _:
-            return type(value).__name__
-
-
-def _as_sum(value: Expr) -> Expr:
-    """A multiplication and addition as both, and a conversion of a sum or product to a wider type as one of what is
-    converted: a product is not rounded to the narrower type then. Other values as they are."""
-    match value:
-        case Call(function, (one, two, added)) if function in FMA.spellings:
-            return Binary("+", Binary("*", one, two), added)
-        case Convert(source, target, inner) if source.is_float and target.holds(source):
-            match inner:
-                case Unary("-", operand):
-                    return Unary("-", Convert(source, target, operand))
-                case Binary("+" | "-" | "*" as op, left, right):
-                    return Binary(op, Convert(source, target, left), Convert(source, target, right))
-    return value
-
-
-def _is_nothing(value: Expr) -> bool:
-    """Whether a value is a zero, of whatever type."""
-    return _is_nothing(value.operand) if isinstance(value, Convert) else is_zero(value)
-
-
-def _both(one: isl.Set, two: isl.Set) -> isl.Set:
-    """What is in both sets, in as few pieces as it has in one of them where that is all."""
-    return one if one.is_subset(two) else two if two.is_subset(one) else one.intersect(two).coalesce()
-
-
-def _equal(points: isl.Set, one: isl.Map, two: isl.Map) -> bool:
-    return bool(one.intersect_domain(points).is_equal(two.intersect_domain(points)))
-
-
-def _onto(relation: isl.Map, like: isl.Map, array: str) -> isl.Map:
-    """A relation that starts from [S[i…] -> X[e…]], where X has the name `array` in the other program."""
-    if not relation.domain().is_wrapping():
-        return relation
-    pairs = relation.domain().unwrap()
-    if isl.range_name(pairs) == array:
-        return relation
-    renamed = isl.range_named(isl.Map.identity(pairs.range().get_space().map_from_set()), array).reverse()
-    return isl.Map.identity(pairs.domain().get_space().map_from_set()).product(renamed).apply_range(relation)
-
-
-def _onto_range(relation: isl.Map, like: isl.Map) -> isl.Map:
-    """A relation that leads to [S[i…] -> X[e…]], where X has the name that it has in the other one."""
-    array = isl.range_name(like.range_factor_range())
-    return relation.range_factor_domain().range_product(isl.range_named(relation.range_factor_range(), array))
-
-
-def _touched(scop: Scop, array: str, known: isl.Set) -> isl.Set | None:
-    """The elements of an array that a program touches; None: it touches none."""
-    found: isl.Set | None = None
-    for s in scop.statements:
-        for access in s.accesses:
-            if access.array == array:
-                elements = access.relation.intersect_domain(s.domain).range()
-                found = elements if found is None else found.union(elements)
-    return None if found is None else found.intersect_params(known)
-
-
-def _elements(array: Array, like: isl.Set) -> isl.Set:
-    """The elements that an array has."""
-    found = isl.Set.universe(like.get_space())
-    for at, extent in zip(isl.coordinates(like), array.extents, strict=True):
-        place = isl.PwAff.from_aff(at)
-        found = found.intersect(place.nonneg_set())
-        if extent is not None:
-            found = found.intersect(place.lt_set(isl.lifted(extent, like)))
-    return found
-
-
-def _users(scop: Scop, array: str) -> list[Statement]:
-    return [s for s in scop.statements if any(a.array == array for a in s.accesses)]
-
-
-def _same_touch(one: Statement, two: Statement, array: str) -> bool:
-    """Whether two statements touch the same elements in the same iterations."""
-    if one is two:
-        return True
-    loops = ([name in s.descending for name in s.iterators] for s in (one, two))
-    if next(loops) != next(loops) or not (one.domain is two.domain or one.domain.is_equal(two.domain)):
-        return False
-    first, second = ([a for a in s.accesses if a.array == array] for s in (one, two))
-    return len(first) == len(second) and all(
-        (a.write, a.exact) == (b.write, b.exact) and (a.relation is b.relation or a.relation.is_equal(b.relation))
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-def _order(statements: Sequence[Statement]) -> list[tuple[int, ...]]:
-    """Where statements stand relative to each other."""
-    places = [s.position for s in statements]
-    return [
-        tuple(
-            len({q[level] for q in places if len(q) > level and q[:level] == place[:level] and q[level] < number})
-            for level, number in enumerate(place)
-        )
-        for place in places
-    ]
-
-
-def _same_text(one: Statement, two: Statement) -> bool:
-    """Whether two statements that are no assignments are the same, but for the names of arrays."""
-    if one.iterators != two.iterators or len(one.accesses) != len(two.accesses):
-        return False
-    if any((a.write, a.exact) != (b.write, b.exact) for a, b in zip(one.accesses, two.accesses, strict=True)):
-        return False
-    if isinstance(one.body, BlackBox) and isinstance(two.body, BlackBox):
-        text = one.body.text
-        for a, b in zip(one.accesses, two.accesses, strict=True):
-            if a.array != b.array:
-                # No name in a region hides another, and none is a member's.
-                text = re.sub(rf"\b{re.escape(a.array)}\b", b.array, text)
-        return replace(one.body, text=text) == two.body
-    arrays = all(a.array == b.array for a, b in zip(one.accesses, two.accesses, strict=True))
-    return arrays and not isinstance(one.body, Assignment) and one.body == two.body

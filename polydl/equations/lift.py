@@ -308,10 +308,8 @@ def _plain(value: Expr) -> Expr:
 
 
 def reads(statement: Statement) -> list[int]:
-    """The accesses whose values decide what a statement computes: of one that is no assignment all of them, for what it
-    may write keeps its value perhaps."""
+    """The accesses whose values an assignment is made of; of another statement all."""
     body = statement.body
     if not isinstance(body, Assignment):
         return list(range(len(statement.accesses)))
-    found = [*loads(body.value), *([body.target_read] if body.target_read is not None else [])]
-    return sorted(set(found))
+    return sorted({*loads(body.value), *([body.target_read] if body.target_read is not None else [])})

@@ -6,7 +6,8 @@ operands. Two programs that compute the same for all numbers do so for these, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, constant_number
@@ -16,16 +17,24 @@ from polydl.model.time import original_schedule
 from polydl.model.types import literal_value
 
 PRIME = (1 << 61) - 1
-Element = tuple[str, tuple[int, ...]]
+Element = tuple[str, tuple[int, ...] | None]
+"""An element of an array; None where an access touches none."""
 Memory = dict[Element, int]
 
 
 def given(element: Element) -> int:
     """What is in an element before the program."""
-    return hash(("given", *element[1], sum(map(ord, element[0])))) % PRIME
+    array, subscripts = element
+    assert subscripts is not None, "what is read is an element"
+    return hash((*subscripts, sum(map(ord, array)))) % PRIME
 
 
-def left_by(scop: Scop) -> Mapping[Element, int]:
+def same(one: Memory, two: Memory) -> bool:
+    """Whether two programs leave the same."""
+    return all(one.get(e, given(e)) == two.get(e, given(e)) for e in {*one, *two})
+
+
+def left_by(scop: Scop) -> Memory:
     """What a program leaves in the elements that are read after it, of those that it wrote."""
     memory: Memory = {}
     instances = []
@@ -34,7 +43,7 @@ def left_by(scop: Scop) -> Mapping[Element, int]:
         points = _pairs(times[s.name])
         found = [_pairs(a.relation.intersect_domain(s.domain)) for a in s.accesses]
         for point, time in points.items():
-            touched = [(a.array, pairs[point]) for a, pairs in zip(s.accesses, found, strict=True) if point in pairs]
+            touched = [(a.array, pairs.get(point)) for a, pairs in zip(s.accesses, found, strict=True)]
             instances.append((time, s, point, touched))
     for _, s, point, touched in sorted(instances, key=lambda one: one[0]):
         _run(scop, s, point, touched, memory)
@@ -47,7 +56,7 @@ def _pairs(relation: isl.Map) -> dict[tuple[int, ...], tuple[int, ...]]:
     split = isl.domain_arity(relation)
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def visit(point: object) -> None:
+    def visit(point: Any) -> None:
         numbers, _ = isl.sample(isl.Set.from_point(point))
         found[tuple(numbers[:split])] = tuple(numbers[split:])
 
@@ -84,9 +93,9 @@ def _value(scop: Scop, value: Expr, point: tuple[int, ...], read: Callable[[int]
         case AffineValue(function):
             number = constant_number(value)
             if number is None:
-                at = isl.Set.from_point(isl.Set.universe(function.domain().get_space()).sample_point())
+                at = isl.Set.universe(function.domain().get_space())
                 for dim, coordinate in enumerate(point):
-                    at = isl.fix(isl.Set.universe(at.get_space()) if dim == 0 else at, dim, coordinate)
+                    at = isl.fix(at, dim, coordinate)
                 number = isl.to_int(function.intersect_domain(at).max_val())
             return number % PRIME
         case Unary("-", operand):
@@ -96,7 +105,7 @@ def _value(scop: Scop, value: Expr, point: tuple[int, ...], read: Callable[[int]
         case Conditional(condition, then, otherwise):
             return of(then) if of(condition) else of(otherwise)
         case Convert(source, target, operand):
-            return of(operand) if target.holds(source) or source.is_int else hash((target.c, of(operand))) % PRIME
+            return of(operand) if target.holds(source) or source.is_int else hash((target.bytes, of(operand))) % PRIME
         case Call(function, arguments) if function in FMA.spellings:
             one, two, three = map(of, arguments)
             return (one * two + three) % PRIME
