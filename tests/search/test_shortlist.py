@@ -8,10 +8,10 @@ from typing import Any
 from polydl.search.shortlist import shortlist
 
 
-def variant(name: str, score: float, family: str, *, text: str = "", illegal: str | None = None) -> Any:
+def variant(name: str, score: float, family: str, *, text: str = "", unusable: str | None = None) -> Any:
     nests = () if name == "original" else (SimpleNamespace(transforms=("a transform",)),)
     return SimpleNamespace(
-        id=name, score=score, family=family, illegal=illegal, recipe=SimpleNamespace(nests=nests),
+        id=name, score=score, family=family, unusable=unusable, recipe=SimpleNamespace(nests=nests),
         generated=SimpleNamespace(region=text or name), as_written=name == "original",
     )  # fmt: skip
 
@@ -38,7 +38,7 @@ def test_what_is_illegal_the_same_text_or_the_original_is_left_out() -> None:
     variants = [
         variant("a", 1.0, "a"),
         variant("twin", 1.0, "a", text="a"),
-        variant("wrong", 1.1, "b", illegal="a dependence"),
+        variant("wrong", 1.1, "b", unusable="a dependence"),
         variant("original", 1.2, "c"),
         variant("e", 1.3, "e"),
     ]
