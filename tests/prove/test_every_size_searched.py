@@ -122,7 +122,7 @@ def printed(source: str, *transforms: Transform) -> tuple[Scop, Generated, Gener
 
 def test_rows_of_any_number_of_columns_are_read() -> None:
     """Nothing of them is taken for granted."""
-    symbolic, found = made("triangular solver", large=True)
+    symbolic, found = made("downwards", large=True)
     assert found.marked is not None
     assert proof(symbolic, found).trusted == ()
     mistakes_in = (
