@@ -241,3 +241,35 @@ def test_brackets_deeper_than_can_be_read_are_told_with_their_place(tmp_path: Pa
     with pytest.raises(InputErrors, match="nested too deeply to be read") as error:
         load(_written(tmp_path, brackets(5000)))
     assert error.value.span is not None and error.value.span.line == 2
+
+
+BRANCHES = """
+void chosen(int n, int m, const float *restrict x, float *restrict y)
+{
+#ifdef BACKWARDS
+    for (int i = n - 1; i >= 0; i--)
+#else
+    for (int i = 0; i < n; i++)
+#endif
+    {
+#if 0
+        for (int j = 0; j < m; j++) {   /* an unbalanced brace in code that is left out */
+#endif
+        for (int j = 0; j < m; j++)
+            y[i * m + j] = 2 * x[i * m + j];
+    }
+}
+
+float after(float x) { return x + 1; }
+"""
+
+
+@pytest.mark.parametrize("defines", [{}, {"BACKWARDS": "1"}])
+def test_branches_that_are_not_compiled_end_no_region(tmp_path: Path, defines: dict[str, str]) -> None:
+    done = optimize(
+        _written(tmp_path, BRANCHES), None, sizes={"n": 20, "m": 30}, defines=defines, run=False, space="small"
+    )
+    assert done.text.count("float after(float x) { return x + 1; }") == 1
+    assert "#if 0" in done.text and done.text.count("#if") == done.text.count("#endif")
+    (found,) = load(_written(tmp_path, BRANCHES), sizes={"n": 20, "m": 30}, defines=defines).scops
+    assert found.source.text[: found.region.end].rstrip().endswith("}")

@@ -323,7 +323,8 @@ class Finder:
             return None
         if {start.text, last.text} <= _LOOPS:
             try:
-                end = source.tokens[statement_end(source.tokens, source.index_at(last.offset)) - 1]
+                tokens = places.compiled_tokens()
+                end = tokens[statement_end(tokens, next(i for i, one in enumerate(tokens) if one is last)) - 1]
             except ValueError:
                 return None
         else:

@@ -6,8 +6,9 @@ that loop, and stands for nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from polydl.base.errors import InputError
 from polydl.frontend.text.scan import Directive, SourceText, Token, statement_end
@@ -47,6 +48,18 @@ def balanced(source: SourceText, start: int, end: int) -> tuple[int, int]:
                 break
         else:
             return start, end
+
+
+def compiled(source: SourceText, lines: Collection[int]) -> list[Token]:
+    """The tokens of a file but for those in branches of an `#if` of which the preprocessor left nothing. `lines`: those
+    of which something was left."""
+    left_out: list[tuple[int, int]] = []
+    for group in _groups(source.directives):
+        for start, end in pairwise(group.marks):
+            tokens = _tokens(source, start, end)
+            if tokens and not any(token.line in lines or token.logical in lines for token in tokens):
+                left_out.append((start, end))
+    return [token for token in source.tokens if not any(start <= token.offset < end for start, end in left_out)]
 
 
 def _last_line_end(text: str, group: _Group) -> int:

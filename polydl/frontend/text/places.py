@@ -10,6 +10,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.chunks import unescape
+from polydl.frontend.text.outline import compiled
 from polydl.frontend.text.preprocess import LINE_MARKER
 from polydl.frontend.text.scan import TOKEN, SourceText, Token, matching, statement_end
 
@@ -150,6 +151,10 @@ class Places:
                             self._tokens.append(((number, token.column), token))
                 number += 1
         return self._tokens
+
+    def compiled_tokens(self) -> list[Token]:
+        """The tokens of the file, but for those in branches of an `#if` that are not compiled."""
+        return compiled(self.source, {line for (line, _), _ in self._expanded()})
 
     def span(self, node: Node | None) -> Span | None:
         """The place of a pycparser node, subscripts included in its length; None when nothing is known."""
