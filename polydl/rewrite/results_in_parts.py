@@ -14,6 +14,7 @@ from polydl.model.time import map_from_affs
 from polydl.model.types import F32, F64
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
+from polydl.rewrite.storage import stored_in
 
 _TURNED = {"<": ">", ">": "<"}
 
@@ -212,7 +213,9 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
         if statement is inside[0]:
             statements.append(parts.begun((*loop, 0)))
         moved = _placed(statement, loop)
-        statements.append(_redirected(moved, array.name, own) if statement in group else moved)
+        if statement in group:
+            moved = stored_in(moved, array.name, own, isl.range_named(map_from_affs(moved.domain, []), own))
+        statements.append(moved)
         if statement is inside[-1]:
             statements += [parts.ended((*loop, last + 2)), parts.joined((*loop[:-1], loop[-1] + 1, 0))]
     return replace(scop, arrays=arrays, statements=tuple(statements))
@@ -228,13 +231,6 @@ def _placed(statement: Statement, loop: tuple[int, ...]) -> Statement:
     elif at[depth] == loop[depth] and statement.depth > depth:
         at[depth + 1] += 1
     return replace(statement, position=tuple(at))
-
-
-def _redirected(statement: Statement, name: str, own: str) -> Statement:
-    """The statement with a scalar in place of what it accumulates into."""
-    scalar = isl.range_named(map_from_affs(statement.domain, []), own)
-    accesses = tuple(replace(a, array=own, relation=scalar) if a.array == name else a for a in statement.accesses)
-    return replace(statement, accesses=accesses)
 
 
 @dataclass(frozen=True, slots=True)
