@@ -9,7 +9,7 @@ what is computed as it is: the check compares values, which have no place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
@@ -94,23 +94,16 @@ class Expanded(Rule):
         return f"{self.scalar} has an element for each of its values ({self.array})"
 
 
-def stored_in(
-    statements: Collection[Statement], name: str, array: str, place: Callable[[Statement], isl.Map]
-) -> dict[str, Statement]:
-    """Statements with elements of `array`, { S[i…] -> array[a…] }, in place of a scalar, by their names."""
-
-    def moved(s: Statement) -> Statement:
-        if all(a.array != name for a in s.accesses):
-            return s
-        relation = place(s)
-        accesses = tuple(replace(a, array=array, relation=relation) if a.array == name else a for a in s.accesses)
-        body = s.body
-        if isinstance(body, BlackBox):
-            # No name in a region hides another, and none is a member's: the word means the scalar wherever it stands.
-            body = replace(body, text=re.sub(rf"\b{re.escape(name)}\b", array, body.text))
-        return replace(s, accesses=accesses, body=body)
-
-    return {s.name: moved(s) for s in statements}
+def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> Statement:
+    """A statement with elements of `array`, { S[i…] -> array[a…] }, in place of what it touches of another one."""
+    if all(a.array != name for a in statement.accesses):
+        return statement
+    accesses = tuple(replace(a, array=array, relation=place) if a.array == name else a for a in statement.accesses)
+    body = statement.body
+    if isinstance(body, BlackBox):
+        # No name in a region hides another, and none is a member's: the word means the scalar wherever it stands.
+        body = replace(body, text=re.sub(rf"\b{re.escape(name)}\b", array, body.text))
+    return replace(statement, accesses=accesses, body=body)
 
 
 def expanded(scop: Scop, name: str, array: str, depth: int) -> Scop | None:
@@ -122,7 +115,7 @@ def expanded(scop: Scop, name: str, array: str, depth: int) -> Scop | None:
     if box is None or not has_room(scop, [box]):
         return None
     element = element_of(points, array, box)
-    moved = stored_in(using, name, array, lambda s: prefix(s, depth).apply_range(element))
+    moved = {s.name: stored_in(s, name, array, prefix(s, depth).apply_range(element)) for s in using}
     statements = tuple(moved.get(s.name, s) for s in scop.statements)
     arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[name].element, box)}
     return without_scalar(replace(scop, arrays=arrays, statements=statements), name)
@@ -153,7 +146,7 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
         return None
     dropped = ({last.name} if copies else set()) | ({first.name} if adding or _reads_only(first, target) else set())
     element = isl.domain_named(target.relation, None)
-    moved = stored_in(using, name, target.array, lambda s: prefix(s, last.depth).apply_range(element))
+    moved = {s.name: stored_in(s, name, target.array, prefix(s, last.depth).apply_range(element)) for s in using}
     statements = tuple(moved.get(s.name, s) for s in scop.statements if s.name not in dropped)
     made = without_scalar(replace(scop, statements=statements), name)
     what = (AddedInPlace if adding else InPlace)(
@@ -219,7 +212,7 @@ def lives_apart(scop: Scop) -> Iterator[Step]:
             arrays[own] = replace(
                 scop.arrays[name], name=own, storage=Storage.REGION, declaration=declaration, const=False
             )
-            statements |= stored_in(life, name, own, lambda s, own=own: isl.range_named(prefix(s, 0), own))  # type: ignore[misc]
+            statements |= {s.name: stored_in(s, name, own, isl.range_named(prefix(s, 0), own)) for s in life}
             named.append((own, tuple(s.name for s in life)))
         step = Step(
             Lives(name, tuple(named)), scop, replace(scop, arrays=arrays, statements=tuple(statements.values()))
