@@ -23,6 +23,8 @@ def mapped(node: _Node, child: Callable[[Node], Node]) -> _Node:
         elif isinstance(value, list):
             value = [child(one) if isinstance(one, c_ast.Node) else one for one in value]
         setattr(made, name, value)
+    for name, value in getattr(node, "__dict__", {}).items():  # of nodes with something beside what pycparser has
+        setattr(made, name, value)
     return made
 
 

@@ -21,6 +21,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
+from polydl.frontend.core.array_places import further, offset_of, read_by, root_of
 from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, stepped, value_before
 from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.lower.inlined import Given
@@ -163,7 +164,7 @@ class _Rewriting:
         known = self._place(value)
         if known is None or has_address_taken(function, name):
             return None
-        return None if _read(known) & self.assigned else known
+        return None if read_by(known) & self.assigned else known
 
     # Statements
 
@@ -209,16 +210,18 @@ class _Rewriting:
         try:
             return self._statements(items)
         finally:
+            self._changed(frozenset(self.scope.symbols))  # these names mean something else behind it
             self.scope = before
 
     def _declaration(self, node: c_ast.Decl) -> list[Node]:
         self.scope.declare(node, Storage.REGION, constant)
+        self.still.pop(node.name, None)
         place = self._place(node.init) if isinstance(node.type, c_ast.PtrDecl) and node.init is not None else None
         if node.name in self.at:
             if node.init is not None and place is None:
                 raise _NotFollowed(node.name)
             self.bases[node.name] = None if place is None else place.base
-            return [_counter(self.at[node.name], None if place is None else _offset(place, node), node.coord)]
+            return [_counter(self.at[node.name], None if place is None else offset_of(place, node), node.coord)]
         if place is not None:
             self.still[node.name] = place
         return [self._expression(node)]
@@ -228,7 +231,7 @@ class _Rewriting:
         if place is None:
             raise _NotFollowed(name)
         self.bases[name] = place.base
-        return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), _offset(place, node), node.coord)
+        return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), offset_of(place, node), node.coord)
 
     def _stepped(self, node: c_ast.UnaryOp | c_ast.Assignment, name: str) -> Node:
         own = c_ast.ID(self.at[name], node.coord)
@@ -276,6 +279,7 @@ class _Rewriting:
             self._forget_set(again)
             return made
         finally:
+            self._changed(frozenset(self.scope.symbols))
             self.scope = before
 
     def _forget_set(self, parts: Iterable[Node]) -> None:
@@ -292,7 +296,7 @@ class _Rewriting:
             if base is not None and not isinstance(base, c_ast.ID) and names & {*mentions(base)}:
                 self.bases[name] = None
         for name, place in list(self.still.items()):
-            if names & _read(place):
+            if names & read_by(place):
                 del self.still[name]
 
     def _stepped_one_way(self, parts: Iterable[Node]) -> dict[str, int]:
@@ -331,7 +335,7 @@ class _Rewriting:
         place = self._place(pointer)
         if place is None:
             return mapped(node, self._expression)
-        return c_ast.ArrayRef(place.base, _offset(_further(place, at, "+", node), node), node.coord)
+        return c_ast.ArrayRef(place.base, offset_of(further(place, at, "+", node), node), node.coord)
 
     def _compared(self, node: c_ast.BinaryOp, left: Node, right: Node) -> Node | None:
         """A comparison or difference of places with one base as one of integers; None for others."""
@@ -344,18 +348,18 @@ class _Rewriting:
             return None
         op = node.op
         if op == "!=":
-            way = self.directions.get(_root(left), 0) or -self.directions.get(_root(right), 0)
+            way = self.directions.get(root_of(left), 0) or -self.directions.get(root_of(right), 0)
             op = "<" if way > 0 else ">" if way < 0 else op
-        return c_ast.BinaryOp(op, _offset(one, node), _offset(other, node), node.coord)
+        return c_ast.BinaryOp(op, offset_of(one, node), offset_of(other, node), node.coord)
 
     def _from_origin(self, place: Given, node: Node) -> Given:
         """A place that counts from a pointer of the region's as one that counts from where that points at first."""
         origin = self.origins.get(written(place.base))
-        return place if origin is None else _further(origin, place.at, "+", node)
+        return place if origin is None else further(origin, place.at, "+", node)
 
     def _moves(self, pointer: Node) -> bool:
         """Whether an expression is a pointer that moves, or so far behind it."""
-        return _root(pointer) in self.at
+        return root_of(pointer) in self.at
 
     def _base(self, name: str) -> Node:
         base = self.bases.get(name)
@@ -386,54 +390,16 @@ class _Rewriting:
                 return Given(self._expression(node) if depth else node)
             case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=array, subscript=at)):
                 inner = self._place(array)
-                return None if inner is None else _further(inner, self._expression(at), "+", node)
+                return None if inner is None else further(inner, self._expression(at), "+", node)
             case c_ast.BinaryOp(op="+" | "-" as op, left=left, right=right):
                 inner, far = self._place(left), right
                 if inner is None and op == "+":
                     inner, far = self._place(right), left
-                return None if inner is None else _further(inner, self._expression(far), op, node)
+                return None if inner is None else further(inner, self._expression(far), op, node)
             case c_ast.StructRef():
                 return Given(node)
             case _:
                 return None
-
-
-def _root(pointer: Node) -> str:
-    """The name of the pointer that an expression is so far behind."""
-    match pointer:
-        case c_ast.ID(name=name):
-            return str(name)
-        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
-            return _root(left) or _root(right)
-        case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=inner)):
-            return _root(inner)
-        case c_ast.UnaryOp(op=op, expr=inner) if op in STEPS:
-            return _root(inner)
-        case _:
-            return ""
-
-
-def _read(place: Given) -> set[str]:
-    """The names of whose values a place is made, but for the pointer or array that it counts from."""
-    parts = [part for part in (place.base, place.at) if part is not None and not (part is place.base and _is_id(part))]
-    return {name for part in parts for name in mentions(part)}
-
-
-def _is_id(node: Node) -> bool:
-    return isinstance(node, c_ast.ID)
-
-
-def _further(place: Given, by: Node | None, op: str, node: Node) -> Given:
-    """A place so many elements behind another, or in front of it."""
-    if by is None:
-        return place
-    if place.at is None:
-        return Given(place.base, by if op == "+" else c_ast.UnaryOp("-", by, node.coord))
-    return Given(place.base, c_ast.BinaryOp(op, place.at, by, node.coord))
-
-
-def _offset(place: Given, node: Node) -> Node:
-    return c_ast.Constant("int", "0", node.coord) if place.at is None else place.at
 
 
 def _counter(name: str, value: Node | None, coord: Coord | None) -> Node:

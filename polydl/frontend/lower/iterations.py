@@ -8,9 +8,10 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core import counters
+from polydl.frontend.core import counters, not_counted
 from polydl.frontend.core.counters import Counter
-from polydl.frontend.core.evolution import Evolutions, Known, evolutions, values_at, values_behind
+from polydl.frontend.core.evolution import evolutions
+from polydl.frontend.core.evolved_values import Evolutions, Known, values_at, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
 from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured
@@ -44,11 +45,11 @@ class Iterations(Undecided):
             found = evolutions(loop, self)
             counter = counters.counter_of(loop, found.each, self)
             if counter is None and headed:
-                raise counters.complaint(loop, self)
+                raise not_counted.complaint(loop, self)
             taken = None if counter is None else self._counted(loop, counter, found, rest)
             if taken is None and counter is not None and headed:
                 if loop.header is node:
-                    raise self.places.error(counters.NO_START, node, counters.WRITE, topic="loop-headers")
+                    raise self.places.error(not_counted.NO_START, node, not_counted.WRITE, topic="loop-headers")
                 if self.in_black_box:
                     self._undecided_loop(counter, found)
                     return
@@ -176,7 +177,7 @@ class Iterations(Undecided):
     def _undecided_loop(self, counter: Counter, found: Evolutions) -> None:
         """Walk the body of a loop whose bounds data decide, for any value of its variables."""
         loop, name = counter.loop, counter.judged
-        names = (counters.begun_by(part) for part in loop.first)
+        names = (not_counted.begun_by(part) for part in loop.first)
         begun = {one: value for one in names if one is not None and (value := counters.given(loop, one)) is not None}
         builder = self.values()
         start = Given(name, builder.form(begun[name], self.domain), self.domain, "begin", int(counter.step > 0))
@@ -210,16 +211,16 @@ class Iterations(Undecided):
         symbol = self.scope.find(name)
         assert symbol is not None, "it counts"
         begun = {part.name: part for part in loop.first if isinstance(part, c_ast.Decl)}
-        reason = counters.refused(name, name in begun, symbol, self.settings, self.in_fragment)
+        reason = not_counted.refused(name, name in begun, symbol, self.settings, self.in_fragment)
         if reason is not None:
             why, hint = reason
             where = node.init if isinstance(node, c_ast.For) and node.init is not None else node
             raise self.places.error(why, where, hint, topic="loop-variables")
         started = [one for one in found.each if counters.given(loop, one) is not None]
         if len(started) > 1 and len([one for one in started if one in loop.judged]) > 1:
-            raise counters.several(loop, self)
+            raise not_counted.several(loop, self)
         for part in loop.step:
-            other = counters.target(part)
+            other = not_counted.target(part)
             if other is None or other == name or counters.given(loop, other) is None or other in self.settings.data:
                 continue
             if other in loop.inside:
@@ -231,13 +232,13 @@ class Iterations(Undecided):
                 )
             integer = (own := self.scope.find(other)) is not None and own.is_integer
             if integer and other not in found.each and other not in found.later:
-                raise counters.not_stepped(part, other, self)
+                raise not_counted.not_stepped(part, other, self)
 
     def _while(self, node: AnyLoop) -> None:
         """A `while` or `do` loop of which nothing says how often it runs."""
         kind = "while" if isinstance(node, c_ast.While) else "do"
         if node.cond is None:
-            raise self.places.error("the loop has no condition", node, counters.WRITE, topic="loop-headers")
+            raise self.places.error("the loop has no condition", node, not_counted.WRITE, topic="loop-headers")
         if constant(node.cond, self.scope) and not leaves(node.stmt):
             raise self.places.error(f"this '{kind}' loop never ends", node, _COUNT, topic="loop-headers")
         if not self.in_black_box:

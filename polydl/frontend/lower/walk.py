@@ -9,7 +9,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.evolution import merged
+from polydl.frontend.core.evolved_values import merged
 from polydl.frontend.lower import microkernels, written_out
 from polydl.frontend.lower.iterations import Iterations
 from polydl.frontend.lower.member_nodes import Row
