@@ -392,9 +392,9 @@ class _Comparison:
                     yield term if op == "+" else replace(term, sign=-term.sign)
             case Binary("*", left, right):
                 ones, others = (list(self._terms(points, replace(value, value=side))) for side in (left, right))
-                if not 0 < len(ones) * len(others) <= _MOST_TERMS:
-                    # What a zero is multiplied with may be no number.
-                    raise NotShown(f"{value.statement} multiplies by zero, or adds more than {_MOST_TERMS} products")
+                # Of a sum that has no terms here, a multiple is nothing either.
+                if len(ones) * len(others) > _MOST_TERMS:
+                    raise NotShown(f"{value.statement} adds more than {_MOST_TERMS} products")
                 yield from (times(one, other) for one in ones for other in others)
             case Const() | Convert() if is_nothing(value.value):
                 return

@@ -174,3 +174,17 @@ def test_a_step_to_another_program_is_seen(tmp_path: Path, case: str) -> None:
     assert step.broken() is None
     fewer = replace(step.after, statements=step.after.statements[1:])
     assert replace(step, after=fewer).broken() is not None
+
+
+def test_a_sum_may_have_no_terms(tmp_path: Path) -> None:
+    """With sizes as parameters nobody knows whether there is anything to multiply by alpha."""
+    path = tmp_path / "s.c"
+    path.write_text(
+        "void f(int n, int m, double alpha, double beta, double A[restrict n][m], double B[restrict m][n],\n"
+        "       double C[restrict n][n])\n{\nfor (int i = 0; i < n; i++) for (int j = 0; j < n; j++)\n"
+        "{ double s = 0; for (int k = 0; k < m; k++) s += A[i][k] * B[k][j];\n"
+        "  C[i][j] = alpha * s + beta * C[i][j]; }\n}\n"
+    )
+    (scop,) = load(path, require_sizes=False).scops
+    (step,) = canonical(scop).steps
+    assert str(step) == "s: S2 is done to the terms of the sum instead"
