@@ -165,6 +165,8 @@ class Explained:
     """What the output runs at which sizes; None: not asked for, as all sizes are given."""
     at: AtSizes | None = None
     """What it runs at the sizes asked about."""
+    rewrites: tuple[str, ...] = ()
+    """What was done to the program before the search, in order."""
 
     def to_data(self) -> dict[str, Any]:
         """The document of `polydl explain --json`."""
@@ -173,6 +175,7 @@ class Explained:
             "sizes": dict(self.scop.sizes),
             "machine": self.machine.name,
             "threads": self.threads,
+            "rewrites": list(self.rewrites),
             "fusion": list(self.fusion),
             "without_microkernel": [one.to_data() for one in self.missed],
             "variants": [v.to_data() for v in self.variants],
@@ -219,7 +222,8 @@ def explain(
     without = missed(chosen.scop, chosen.program.dependences)
     sizes = pipeline.at_other_sizes(chosen, options) if chosen.ranges or at or not ids else None
     there = sizes.at(at) if sizes is not None and at else None
-    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without, sizes, there)
+    steps = tuple(map(str, chosen.program.steps))
+    return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without, sizes, there, steps)
 
 
 def _name(variant: Variant) -> str:

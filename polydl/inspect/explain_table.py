@@ -21,7 +21,7 @@ def show_explained(found: Explained) -> None:
     console = output_console()
     if found.variants:
         _show_variants(console, found)
-    for line in (*found.fusion, *map(str, found.missed)):
+    for line in (*(f"rewritten: {step}" for step in found.rewrites), *found.fusion, *map(str, found.missed)):
         say(console, line)
     if found.sizes is not None:
         say(console, f"sizes of {found.scop.function}", "bold")

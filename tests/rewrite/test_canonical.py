@@ -242,6 +242,8 @@ def test_every_id_of_rank_is_explained(name: str) -> None:
         assert explained.code == variant.region()
         assert explained.places["traffic"].score == variant.score
     assert "for (" in found.variants[-1].code
+    assert found.rewrites == tuple(map(str, ranking.program.steps)) == tuple(found.to_data()["rewrites"])
+    assert found.rewrites
 
 
 def test_every_offered_variant_is_proved(name: str) -> None:
