@@ -54,7 +54,10 @@ def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], 
         if all(s.name in names for s in scop.statements if any(a.array == name for a in s.accesses))
     )
     try:
-        body = together([at for one in inside for at in _instances(one)])
+        running = [at for one in inside for at in _instances(one)]
+        if not running:
+            return False  # the loop has no iteration
+        body = together(running)
         return has_row(printed(scop.arrays, own, row_loops(body, ()), body, options))
     except NotVectorised:
         return False
