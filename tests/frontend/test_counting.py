@@ -9,6 +9,7 @@ import pytest
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
 from polydl.lower.splice import splice
+from polydl.model.scop import BlackBox
 from polydl.options import Options
 from polydl.pipeline import rank
 from tests.compiling import run_compiler, run_program
@@ -79,6 +80,28 @@ def test_loops_that_are_none(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(InputErrors) as caught:
         load(path, require_sizes=False)
     assert any(message in str(error) for error in caught.value.errors), [str(e) for e in caught.value.errors]
+
+
+@pytest.mark.parametrize("loop", ["while (j < 5) { y[j] += 1; j++; }", "do y[j] += 1; while (++j < 5);"])
+def test_loops_in_code_that_is_kept(tmp_path: Path, loop: str) -> None:
+    """What counts them is a variable of that code alone."""
+    body = f"int j; for (int i = 0; i < n; i++) if (z[i][0] > 0) {{ j = 0; {loop} if (y[i] > 9) y[7] -= i; }}"
+    found = scop(tmp_path, f"void f(int n, float *restrict y, const float (*restrict z)[64]) {{ {body} }}")
+    (statement,) = found.statements
+    assert isinstance(statement.body, BlackBox) and set(found.arrays) == {"y", "z"}
+
+
+@pytest.mark.parametrize("loop", ["while (k > 0) { k--; y[k] = 1; }", "do { k--; y[k] = 1; } while (k > 0);"])
+def test_a_variable_that_a_later_loop_gives_a_value_is_nobodys_before(tmp_path: Path, loop: str) -> None:
+    code = f"void f(int n, float *y, int c) {{ int k = n; {loop} while (c > y[0]) {{ k = n; {loop} c--; }} }}"
+    first, *_ = load(_written(tmp_path, code), require_sizes=False).scops
+    assert first.statements[0].depth == 1
+
+
+def _written(folder: Path, code: str) -> Path:
+    path = folder / "loops.c"
+    path.write_text(code)
+    return path
 
 
 def test_the_value_behind_the_loop(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ class _Execution:
         inner = evolutions(loop, state)
         counter = counters.counter_of(loop, inner.each, state)
         others = inner.each.keys() - {counter.name if counter is not None else None}
-        if counter is None or not others:
+        if counter is None or counter.start is None or not others:
             return None
         environment, around = state.environment, state.domain
         state.environment = dict(environment)

@@ -139,10 +139,24 @@ def moved(begin: Value, added: Value, count: Value | None, state: State) -> Valu
     if count is None:
         return None
     try:
-        distance = state.evaluator.product(added, count, I64)
-        return state.evaluator.combine(begin, distance, 1, begin.ctype)
+        distance = _times(added, count) if added.poly is None else state.evaluator.product(added, count, I64)
+        return None if distance is None else state.evaluator.combine(begin, distance, 1, begin.ctype)
     except NotAffine:
         return None
+
+
+def _times(added: Value, count: Value) -> Value | None:
+    """The product with a number that conditions choose; None where they choose between others."""
+    if added.pw is None or count.pw is None:
+        return None
+    whole: isl.PwAff | None = None
+    for where, chosen in isl.pieces(added.pw):
+        number = Value(isl.PwAff.from_aff(chosen), None, I64).constant
+        if number is None:
+            return None
+        part = count.pw.scale_val(isl.value(number)).intersect_domain(where)
+        whole = part if whole is None else whole.union_add(part)
+    return None if whole is None else Value(whole.coalesce(), None, I64)
 
 
 def merged(then: Known, otherwise: Known, holds: isl.Set | None) -> Known:

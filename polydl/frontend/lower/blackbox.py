@@ -13,6 +13,7 @@ from dataclasses import replace
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.loop_forms import counts, loop_of
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawStatement
 from polydl.frontend.lower.state import State
@@ -112,12 +113,13 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
 
 
 def counters(node: Node) -> frozenset[str]:
-    """Variables of the loops in a subtree that are declared outside of it."""
+    """Variables of the loops in a subtree that are declared outside of it, and that it gives a value first."""
     found: set[str] = set()
-    if isinstance(node, c_ast.For) and isinstance(node.init, c_ast.Assignment | c_ast.ExprList):
-        found |= assigned_names(node.init)
-    for _, child in node.children():
-        found |= counters(child)
+    for inner in nodes(node):
+        if isinstance(inner, c_ast.For) and isinstance(inner.init, c_ast.Assignment | c_ast.ExprList):
+            found |= assigned_names(inner.init)
+        elif isinstance(inner, c_ast.While | c_ast.DoWhile) and counts(inner):
+            found |= {name for name in loop_of(inner).judged if effect([node], name) is not Effect.READS}
     return frozenset(found)
 
 

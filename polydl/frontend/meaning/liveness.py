@@ -123,14 +123,8 @@ def _effect(node: Node, name: str) -> Effect:
             if first is not Effect.NONE:
                 return first
             return _either(effect([node.iftrue], name), effect([node.iffalse], name))
-        case c_ast.For():
-            if isinstance(node.init, c_ast.DeclList) and any(decl.name == name for decl in node.init.decls):
-                return effect([decl.init for decl in node.init.decls], name)
-            first = effect([node.init, node.cond], name)
-            if first is not Effect.NONE:
-                return first
-            inside = effect([node.stmt, node.next], name)
-            return Effect.READS if inside is Effect.READS else Effect.NONE
+        case c_ast.For() | c_ast.While() | c_ast.DoWhile():
+            return _of_loop(node, name)
         case c_ast.Decl():
             return effect([node.init], name)
         case c_ast.DeclList() | c_ast.ExprList():
@@ -139,6 +133,21 @@ def _effect(node: Node, name: str) -> Effect:
             # nothing of the function runs after it
             return Effect.READS if name in mentions(node) else Effect.KILLS
     return Effect.READS if name in mentions(node) else Effect.NONE
+
+
+def _of_loop(node: c_ast.For | c_ast.While | c_ast.DoWhile, name: str) -> Effect:
+    """What a loop does; the body of a `do` loop surely runs."""
+    if isinstance(node, c_ast.DoWhile):
+        inside = effect([node.stmt, node.cond], name)
+        return Effect.NONE if inside is Effect.KILLS and leaves(node.stmt) else inside
+    init = node.init if isinstance(node, c_ast.For) else None
+    if isinstance(init, c_ast.DeclList) and any(decl.name == name for decl in init.decls):
+        return effect([decl.init for decl in init.decls], name)
+    first = effect([init, node.cond], name)
+    if first is not Effect.NONE:
+        return first
+    inside = effect([node.stmt, node.next if isinstance(node, c_ast.For) else None], name)
+    return Effect.READS if inside is Effect.READS else Effect.NONE
 
 
 def _either(one: Effect, other: Effect) -> Effect:
