@@ -51,6 +51,7 @@ def time_at(
     toolchain: Toolchain,
     options: MeasureOptions,
     tell: Callable[[int, int], None] | None = None,
+    allowance: Allowance | None = None,
 ) -> tuple[TimedPlace, ...]:
     """Build codes once, then check and time at each place those that belong there, which take turns with the original.
 
@@ -60,7 +61,7 @@ def time_at(
     """
     if not places:
         return ()
-    allowance = Allowance(options.seconds)
+    allowance = allowance or Allowance(options.seconds)
     done: list[TimedPlace] = []
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)

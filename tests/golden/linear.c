@@ -35,7 +35,7 @@ if ((double)M * K < 160000) {
     {
       polydl_row_f32_2870302898(M, &C[0]);
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
+        polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
       }
     }
 } else {
@@ -50,7 +50,7 @@ if ((double)M * K < 160000) {
       #pragma omp parallel for
 #endif
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_93362012a4(K, &C[c0], &A[K * c0], &B[0]);
+        polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
       }
     }
 }

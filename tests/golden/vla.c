@@ -32,7 +32,7 @@ if (K < 8) {
 if ((double)M * K < 160000) {
     {
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_93362012a4(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
       }
     }
 } else {
@@ -41,7 +41,7 @@ if ((double)M * K < 160000) {
       #pragma omp parallel for
 #endif
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_93362012a4(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
       }
     }
 }

@@ -18,7 +18,6 @@ from polydl.frontend import load
 from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.rewrite import temporaries
 from polydl.search import variant as variants
 from polydl.search.shortlist import shortlist
 
@@ -86,14 +85,6 @@ def test_dependences_without_reads_are_all_but_those() -> None:
         (d.kind, d.array, d.source, d.target, d.depth) for d in kept
     ]
     assert len(every) > len(kept) and all(a.relation.is_equal(b.relation) for a, b in zip(found, kept, strict=True))
-
-
-def test_runs_are_the_longest_that_hold() -> None:
-    scop = small()
-    for place, statement in enumerate(scop.statements):
-        every = [[*scop.statements[first : place + 1]] for first in range(place)]
-        right = next((run for run in every if temporaries._broken(scop, run) is None), [statement])
-        assert temporaries._run(scop, statement.name) == right
 
 
 def test_images_are_compared_as_one_by_one() -> None:

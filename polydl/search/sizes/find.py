@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Report
+from polydl.measure.allowance import Allowance
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
@@ -74,10 +74,14 @@ def timer_of(scop: Scop, o: Options, report: Report, machine: Machine, options: 
     def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
         names = [guard.name for guard in scop.guards if not guard.macro]
         own = [{name: one[name] for name in names if name in one} for one in sizes]
-        begin = time.perf_counter()
+        allowance = Allowance(options.seconds)
         first = report.original.median
-        found = way_times(scop, first, lambda one: with_sizes(scop, o, one), codes, own, o.toolchain(), options)
-        spent.append(time.perf_counter() - begin)
+
+        def reload(one: Mapping[str, int]) -> Scop:
+            return with_sizes(scop, o, one)
+
+        found = way_times(scop, first, reload, codes, own, o.toolchain(), options, allowance)
+        spent.append(allowance.spent)
         return found
 
     spent: list[float] = []
