@@ -210,9 +210,9 @@ def way_times(
     options: MeasureOptions,
     allowance: Allowance | None = None,
 ) -> FloatArray:
-    """Seconds (1 + V, Q) of the original and of code for any size at some sizes, as far as `options.seconds`, or what is
-    left of an allowance, reach; NaN otherwise. `seconds`: of one run of the original, `of`. Raises PolyDLError where
-    one computes something else, ToolchainError."""
+    """Seconds (1 + V, Q) of the original and of code for any size at some sizes, as far as `options.seconds`, or what
+    is left of an allowance, reach; NaN otherwise. `seconds`: of one run of the original, `of`. Raises PolyDLError
+    where one computes something else, ToolchainError."""
     ids = tuple(f"way {number}" for number in codes)
     found = np.full((1 + len(ids), len(sizes)), math.nan)
     places: dict[int, Place] = {}

@@ -258,6 +258,7 @@ def _by_times(
     at the tuned size."""
     effort = estimated.setting.effort
     chosen = [i for i in left if estimated.candidates[i].chosen]
+    _written(symbolic, estimated, 0)
     ways = [0]
     for way in dict.fromkeys((*leaves(choice.tree), *chosen)):
         if way == 0 or len(ways) > effort.timed_ways or _written(symbolic, estimated, way):
