@@ -98,7 +98,7 @@ def test_the_original_loops_may_be_one_of_the_pieces() -> None:
 
 
 def test_rows_of_fewer_columns_than_none_are_counted_with_a_sign() -> None:
-    symbolic, found = made("triangular solver", large=True)
+    symbolic, found = made("downwards", large=True)
     assert found.marked is not None
     assert proof(symbolic, found).holds
     whole = found.marked.prologue
