@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
+from pycparser.c_generator import CGenerator
 
 from polydl.model import isl
 from polydl.model.combiners import of_assignment
@@ -244,7 +245,7 @@ class Reader:
         name = declared[0].name
         loops = [i for i in items if isinstance(i, c_ast.For)]
         init = declared[0].init
-        neutral = init.value if isinstance(init, c_ast.Constant) else None
+        neutral = str(CGenerator().visit(init)) if init is not None else None
         fits = len(declared) == len(ends) == len(loops) == 1
         if not fits or getattr(ends[0].rvalue, "name", None) != name or items.index(loops[0]) > items.index(ends[0]):
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum of another form")
