@@ -42,6 +42,7 @@ class InTime:
     schedule: Mapping[str, isl.Map]
     """{ S[i…] -> [t0, …, tn] } per statement."""
     _together: list[isl.Map] = field(default_factory=list, init=False, repr=False)
+    _agreed: list[int] = field(default_factory=list, init=False, repr=False)
 
     def together(self, dims: int) -> isl.Map:
         """The pairs whose first `dims` times agree."""
@@ -50,6 +51,15 @@ class InTime:
         while len(self._together) <= dims:
             self._together.append(isl.agree(self._together[-1], [len(self._together) - 1]))
         return self._together[dims]
+
+    @property
+    def agreed(self) -> int:
+        """How many of the leading times the two ends of every pair have in common."""
+        if not self._agreed:
+            pairs = self.together(0)
+            places = isl.range_arity(pairs)
+            self._agreed.append(next((at for at in range(places) if not isl.agrees(pairs, at)), places))
+        return self._agreed[0]
 
 
 def _violation(

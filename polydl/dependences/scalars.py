@@ -8,8 +8,9 @@ expansion", 1988; here without the memory).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from polydl.base.by_identity import once_for_each
 from polydl.model import isl
 from polydl.model.scop import Assignment, Scop, Statement, Storage
 from polydl.model.time import common_depth
@@ -50,7 +51,8 @@ def private_depth(scop: Scop, name: str, using: Sequence[Statement] | None = Non
     return depth
 
 
-def private_scalars(scop: Scop) -> dict[str, int]:
+@once_for_each
+def private_scalars(scop: Scop) -> Mapping[str, int]:
     """Every private scalar with the number of loops it is private to."""
     using: dict[str, list[Statement]] = {name: [] for name in scop.arrays}
     for statement in scop.statements:
@@ -60,6 +62,6 @@ def private_scalars(scop: Scop) -> dict[str, int]:
     return {name: depth for name, depth in found.items() if depth is not None}
 
 
-def kept_together(scop: Scop, private: dict[str, int]) -> Sequence[tuple[str, str]]:
+def kept_together(scop: Scop, private: Mapping[str, int]) -> Sequence[tuple[str, str]]:
     """(first, last) statement names that loop distribution must not separate: they share a private scalar."""
     return [(users(scop, name)[0].name, users(scop, name)[-1].name) for name in private]

@@ -57,16 +57,14 @@ def units_of(
     Several functions touch no more than the box around all of them, and no more than each by itself: the smaller of
     the two is taken. A stencil is the box, a row and a column are two runs.
     """
-    images = [_subscripts(function, high) for function in functions]
-    array = functions[0].array
-    units, exact = _units(nest, array, images[0], len(high), unit_bytes)
+    images = _subscripts(functions, high)
+    array, shape = functions[0].array, (len(functions), len(high))
+    units, exact = _units(nest, array, images, math.prod(shape), unit_bytes)
     if len(functions) == 1:
         return units, exact
-    again = _seen_before(images)
-    for number, image_ in enumerate(images[1:], start=1):
-        units = units + np.where(again[number], 0, _units(nest, array, image_, len(high), unit_bytes)[0])
-    box = tuple(_around(values) for values in zip(*images, strict=True))
-    return np.minimum(units, _units(nest, array, box, len(high), unit_bytes)[0]), np.zeros(len(high), dtype=np.bool_)
+    each = np.where(_seen_before(images, shape), 0, units.reshape(shape)).sum(axis=0)
+    box = tuple(_around(values, shape) for values in images)
+    return np.minimum(each, _units(nest, array, box, len(high), unit_bytes)[0]), np.zeros(len(high), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,41 +90,59 @@ class _Subscript:
     """Elsewhere the values are no progression, and the interval around them stands for them."""
 
 
-def _subscripts(access: BoxAccess, high: IntArray) -> tuple[_Subscript, ...]:
-    low = np.zeros(len(high), dtype=np.int64)
-    found = []
-    for row, offset in zip(access.rows, access.offsets, strict=True):
-        terms = tuple(Term(c, low, high[:, i]) for i, c in enumerate(row) if c)
-        values = image(Sum(offset, terms), len(high))
-        first = offset + sum((t.coefficient * t.high for t in terms if t.coefficient < 0), low)
-        last = offset + sum((t.coefficient * t.high for t in terms if t.coefficient > 0), low)
-        around = ~values.regular
-        progression = _Progression(
-            np.where(around, first, values.start),
-            np.where(around, 1, values.stride),
-            np.where(around, last - first + 1, values.count),
+def _subscripts(functions: Sequence[BoxAccess], high: IntArray) -> tuple[_Subscript, ...]:
+    """Per dimension of an array the subscripts of F functions in R boxes [0, high], as those of F * R boxes: all that
+    is asked of them is asked of all at once."""
+    known: dict[tuple[int, ...], _Subscript] = {}
+    for row in (row for function in functions for row in function.rows):
+        if row not in known:
+            known[row] = _subscript(row, high)
+    return tuple(
+        _Subscript(
+            _Progression(
+                np.concatenate([known[f.rows[d]].values.start + f.offsets[d] for f in functions]),
+                np.concatenate([known[f.rows[d]].values.stride for f in functions]),
+                np.concatenate([known[f.rows[d]].values.count for f in functions]),
+            ),
+            np.concatenate([known[f.rows[d]].regular for f in functions]),
         )
-        found.append(_Subscript(progression, values.regular))
-    return tuple(found)
+        for d in range(len(functions[0].rows))
+    )
 
 
-def _seen_before(images: Sequence[Sequence[_Subscript]]) -> BoolArray:
+def _subscript(row: tuple[int, ...], high: IntArray) -> _Subscript:
+    """A subscript with these coefficients of the iterators, whose constant term is 0."""
+    low = np.zeros(len(high), dtype=np.int64)
+    terms = tuple(Term(c, low, high[:, i]) for i, c in enumerate(row) if c)
+    values = image(Sum(0, terms), len(high))
+    first = sum((t.coefficient * t.high for t in terms if t.coefficient < 0), low)
+    last = sum((t.coefficient * t.high for t in terms if t.coefficient > 0), low)
+    around = ~values.regular
+    progression = _Progression(
+        np.where(around, first, values.start),
+        np.where(around, 1, values.stride),
+        np.where(around, last - first + 1, values.count),
+    )
+    return _Subscript(progression, values.regular)
+
+
+def _seen_before(images: Sequence[_Subscript], shape: tuple[int, int]) -> BoolArray:
     """(F, R) whether an image is the same elements as one before it: each is compared with all of them at once."""
     ends = [
-        np.stack([getattr(image_[dimension].values, end) for image_ in images])
-        for dimension in range(len(images[0]))
-        for end in ("start", "count", "last")
+        end.reshape(shape)
+        for image_ in images
+        for end in (image_.values.start, image_.values.count, image_.values.last)
     ]
-    found = np.zeros((len(images), len(images[0][0].values.start) if ends else 0), dtype=np.bool_)
-    for number in range(1, len(images)):
+    found = np.zeros(shape, dtype=np.bool_)
+    for number in range(1, len(found)):
         found[number] = np.logical_and.reduce([end[:number] == end[number] for end in ends]).any(axis=0)
     return found
 
 
-def _around(subscripts: Sequence[_Subscript]) -> _Subscript:
-    """The interval around the values of several functions."""
-    first = np.minimum.reduce([each.values.start for each in subscripts])
-    last = np.maximum.reduce([each.values.last for each in subscripts])
+def _around(subscript: _Subscript, shape: tuple[int, int]) -> _Subscript:
+    """The interval around the values of several functions, in R boxes."""
+    first = subscript.values.start.reshape(shape).min(axis=0)
+    last = subscript.values.last.reshape(shape).max(axis=0)
     return _Subscript(_Progression(first, np.ones_like(first), last - first + 1), np.zeros(len(first), dtype=np.bool_))
 
 

@@ -359,7 +359,7 @@ class Function:
         return given(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scop:
     """A static control part."""
 

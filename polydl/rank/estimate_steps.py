@@ -225,18 +225,16 @@ def _in_order(
     """What parts bring that run one after the other: of an array that an earlier part touched, nothing where all that
     was touched since is still there, and the part would bring it once."""
     result = dict(found[0])
+    touched = level.touched[[part.row for part in parts]]
     for j, own in enumerate(found[1:], start=1):
-        mine = level.touched[parts[j].row]
+        mine, earlier = touched[j], touched[:j][::-1]  # the last one first
+        since = np.maximum(np.maximum.accumulate(earlier), mine).sum(axis=1)
+        earlier = earlier[since <= level.holds]
         total = np.sum(list(own.values()), axis=0)
-        left = np.ones(len(mine))
-        since = np.zeros(len(mine))
-        for earlier in reversed(parts[:j]):
-            theirs = level.touched[earlier.row]
-            since = np.maximum(since, theirs)
-            if np.maximum(since, mine).sum() > level.holds:
-                break
-            again = (left == 1.0) & (mine > 0) & (theirs > 0) & (total <= mine)
-            left = np.where(again, 1.0 - np.minimum(mine, theirs) / np.maximum(mine, 1e-300), left)
+        shared = (mine > 0) & (earlier > 0) & (total <= mine)
+        left = np.where(shared, 1.0 - np.minimum(mine, earlier) / np.maximum(mine, 1e-300), 1.0)
+        left = np.vstack([left, np.ones(len(mine))])
+        left = left[np.argmax(left != 1.0, axis=0), np.arange(len(mine))]
         for one, sizes in own.items():
             result[one] = sizes * left
     return result

@@ -81,7 +81,7 @@ def _broken(
             if wrong_pair is not None:
                 return str(wrong_pair)
     return (
-        _split_sums(tree) or _starts(tree, of) or _mixed(scop, of, schedule, found) or _handed_on(scop, of, ways, timed)
+        _split_sums(tree) or _starts(tree, of) or _mixed(scop, of, schedule, timed) or _handed_on(scop, of, ways, timed)
     )
 
 
@@ -158,6 +158,10 @@ def _handed_on(
     earlier run of the whole loop is lost, though the order is kept.
     """
     private = private_scalars(scop)
+    together: dict[tuple[Step, ...], set[str]] = {}
+    for name in of:
+        for position in range(len(ways[name])):
+            together.setdefault(ways[name][: position + 1], set()).add(name)
     with quota("the legality check"):
         for d, one in timed:
             if d.array not in private or d.kind is not Kind.RAW:
@@ -166,10 +170,10 @@ def _handed_on(
                 for position, step in enumerate(ways[end]):
                     if not isinstance(step, Member) or step.run not in (Run.PARALLEL, Run.SIMD):
                         continue
-                    inside = {name for name in of if ways[name][: position + 1] == ways[end][: position + 1]}
+                    inside = together[ways[end][: position + 1]]
                     if not any(a.write and a.array == d.array for name in inside for a in of[name].accesses):
                         continue
-                    if other in inside and one.together(0).is_subset(one.together(position + 1)):
+                    if other in inside and position < one.agreed:
                         continue
                     if not _one_iteration([one.schedule[name].range() for name in inside], position):
                         return f"a value of {d.array} would pass from one iteration of a parallel loop to another"
@@ -205,7 +209,10 @@ def _starts(tree: Node, of: Mapping[str, Statement]) -> str | None:
 
 
 def _mixed(
-    scop: Scop, of: Mapping[str, Statement], schedule: Mapping[str, isl.Map], found: Sequence[Dependence]
+    scop: Scop,
+    of: Mapping[str, Statement],
+    schedule: Mapping[str, isl.Map],
+    timed: Sequence[tuple[Dependence, InTime]],
 ) -> str | None:
     """Why the lives of a private scalar's values overlap, or None.
 
@@ -218,32 +225,34 @@ def _mixed(
         for access in statement.accesses:
             if access.write and access.array in writers:
                 writers[access.array].append(statement)
+    later: dict[tuple[str, str, int, int], isl.Map | None] = {}
     with quota("the legality check"):
-        for d in found:
+        for d, one in timed:
             if d.array not in private or d.kind is not Kind.RAW:
                 continue
-            depth = private[d.array]
-            life = d.relation.apply_domain(schedule[d.source]).apply_range(schedule[d.target])
-            together = _agreed(life)
             for writer in writers[d.array]:
-                # What lies between two times that begin alike begins like them: mostly nothing is left of it.
-                head, tail = range(together), range(together, isl.range_arity(life))
-                source, read, time = (schedule[name] for name in (d.source, d.target, writer.name))
-                alike = isl.range_onto(source, head).apply_range(isl.range_onto(time, head).reverse())
-                other = isl.differ(alike, range(depth))
-                if other.is_empty():
+                what = d.source, writer.name, private[d.array], one.agreed
+                if what not in later:
+                    later[what] = _written_later(*(schedule[name] for name in what[:2]), *what[2:])
+                if (found := later[what]) is None:
                     continue
-                source, read, time = (isl.range_onto(one, tail) for one in (source, read, time))
-                # { write -> another iteration's write w, not before it }
-                later = other.intersect(source.lex_le_map(time))
+                read, time = (
+                    isl.range_onto(schedule[name], range(one.agreed, isl.range_arity(schedule[name])))
+                    for name in (d.target, writer.name)
+                )
                 # { w -> read of the value, not before it }
-                to_read = later.reverse().apply_range(d.relation).intersect(time.lex_le_map(read))
+                to_read = found.reverse().apply_range(d.relation).intersect(time.lex_le_map(read))
                 if not to_read.is_empty():
                     return f"the values of {d.array} of two iterations would overlap"
     return None
 
 
-def _agreed(pairs: isl.Map) -> int:
-    """How many of the leading times the two ends of every pair have in common."""
-    places = isl.range_arity(pairs)
-    return next((at for at in range(places) if not isl.agrees(pairs, at)), places)
+def _written_later(source: isl.Map, time: isl.Map, depth: int, agreed: int) -> isl.Map | None:
+    """{ write -> another iteration's write, not before it }, whose first `agreed` times are equal; None: there is none.
+    What lies between two times that begin alike begins like them: mostly nothing is left of it. `depth`: the loops
+    that tell iterations apart."""
+    head, tail = range(agreed), range(agreed, isl.range_arity(source))
+    other = isl.differ(isl.range_onto(source, head).apply_range(isl.range_onto(time, head).reverse()), range(depth))
+    if other.is_empty():
+        return None
+    return other.intersect(isl.range_onto(source, tail).lex_le_map(isl.range_onto(time, tail)))

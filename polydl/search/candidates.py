@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -43,15 +44,15 @@ def bases(
     scop: Scop,
     statements: Sequence[Statement],
     links: Links,
-    strict: Links,
+    strict: Callable[[], Links | None],
     given_up: list[str],
     hung: set[int],
 ) -> Iterator[tuple[str, Node]]:
     """Named trees to start from; what could not be made in the quota is noted in `given_up`. `hung`: algorithms of isl
     that are not asked, since they have hung on something alike; those that hang now are added.
 
-    isl's scheduler gets the `strict` links, without privatisation: it would distribute loops over the statements that
-    share a private scalar. The passes after it know of private scalars."""
+    isl's scheduler gets the `strict` links, without privatisation (None: they are too much): it would distribute loops
+    over the statements that share a private scalar. The passes after it know of private scalars."""
     first = written(statements)
     yield "written", first
     tree = skewed(statements, links)
@@ -59,13 +60,16 @@ def bases(
         yield "skewed", tree
         if max(s.depth for s in statements) >= _DEEP:
             return
+    order = strict()
+    if order is None:
+        return
     seen = {_unordered(first)} | ({_unordered(tree)} if tree is not None else set())
     too_much: set[tuple[int, bool]] = set()
     for setting in SETTINGS:
         if setting.algorithm in hung or (setting.algorithm, setting.outer_coincidence) in too_much:
             continue  # the integer programs that take so long are the same
         try:
-            found = computed(scop, statements, strict, setting)
+            found = computed(scop, statements, order, setting)
         except Hung as error:
             warnings.warn(f"{error.reason}; a faster machine may find more schedules", stacklevel=2)
             given_up.append(error.reason)
@@ -169,19 +173,15 @@ def candidates(
     were of `most` and `CHECKS` together.
     """
     given_up: list[str] = []
-    try:
-        with quota(f"the direct dependences of {scop.function}"):
-            links = direct(scop, statements, found)
-            strict = direct(scop, statements, found, privatised=False) if private_scalars(scop) else links
-    except QuotaExceeded as error:
-        return [], [error.reason]
-    except isl.Error as error:  # isl's data flow fails on some domains in pieces
-        return [], [f"isl cannot find the direct dependences of {scop.function}: {error}"]
+    links = _direct(scop, statements, found, given_up)
+    if links is None:
+        return [], given_up
     trees: dict[str, _Found] = {}
     of = moving(scop, statements)
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
     tried: set[tuple[str, Schedule]] = set()
     count = 0
+    strict = partial(_strict, scop, statements, found, links, given_up)
     for name, base in bases(scop, statements, links, strict, given_up, set() if hung is None else hung):
         try:
             with quota(f"a schedule from {name}", STEP):
@@ -227,6 +227,35 @@ def candidates(
         else:
             given_up.append(f"{how.described}: {wrong}")
     return by_score(legal), given_up
+
+
+def _direct(
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    given_up: list[str],
+    *,
+    privatised: bool = True,
+) -> Links | None:
+    """The direct dependences; None where they are too much for isl, which is noted in `given_up`."""
+    try:
+        with quota(f"the direct dependences of {scop.function}"):
+            return direct(scop, statements, found, privatised=privatised)
+    except QuotaExceeded as error:
+        given_up.append(error.reason)
+    except isl.Error as error:  # isl's data flow fails on some domains in pieces
+        given_up.append(f"isl cannot find the direct dependences of {scop.function}: {error}")
+    return None
+
+
+def _strict(
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], links: Links, given_up: list[str]
+) -> Links | None:
+    """The direct dependences with those on private scalars from iteration to iteration, which are most of the work."""
+    private = private_scalars(scop)
+    if any(access.array in private for statement in statements for access in statement.accesses):
+        return _direct(scop, statements, found, given_up, privatised=False)
+    return links
 
 
 def _ways(

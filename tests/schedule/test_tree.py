@@ -118,7 +118,7 @@ def test_what_is_copied_does_not_change_before_it_is_read() -> None:
     found = dependences(scop, reads=False)
     links = direct(scop, scop.statements, found)
     seen = 0
-    for name, base in bases(scop, scop.statements, links, links, [], set()):
+    for name, base in bases(scop, scop.statements, links, lambda: links, [], set()):
         how = Schedule(name, (8,), block=(4, 8))
         tree = made(scop, moving(scop, scop.statements), links, base, how, reassociate=True)
         if list(kernels(tree)):
