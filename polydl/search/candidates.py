@@ -9,7 +9,7 @@ from msgspec import structs
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.in_child import Hung
 from polydl.model.isl import quota
@@ -172,7 +172,7 @@ def candidates(
     try:
         with quota(f"the direct dependences of {scop.function}"):
             links = direct(scop, statements, found)
-            strict = direct(scop, statements, found, privatised=False) if private_scalars(scop) else links
+            strict = direct(scop, statements, found, privatised=False) if private_storage(scop) else links
     except QuotaExceeded as error:
         return [], [error.reason]
     except isl.Error as error:  # isl's data flow fails on some domains in pieces
