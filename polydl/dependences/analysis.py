@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from polydl.base import html
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.accumulation import accumulation
 from polydl.model.combiners import Combiner, Regrouping
@@ -184,7 +184,7 @@ def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
     Raises QuotaExceeded when isl needs more operations than its quota.
     """
     with quota(f"the dependence analysis of {scop.function}"):
-        private = private_scalars(scop)
+        private = private_storage(scop)
         known = scop.context.params()
         into = {s.name: _accumulators(scop, s) for s in scop.statements}
         return _merged(

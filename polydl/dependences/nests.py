@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
-from polydl.dependences.scalars import kept_together, private_scalars
+from polydl.dependences.scalars import kept_together, private_storage
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, accumulation
 from polydl.model.contraction import Contraction
@@ -169,7 +169,7 @@ def _nests(
     scop: Scop, dependences: Sequence[Dependence], together: Sequence[tuple[str, str]], *, contractions: bool
 ) -> tuple[Nest, ...]:
     kept = conflicts(dependences)
-    inseparable = (*kept_together(scop, private_scalars(scop)), *together)
+    inseparable = (*kept_together(scop, private_storage(scop)), *together)
     top: list[list[Statement]] = []
     for statement in scop.statements:
         if top and common_depth(top[-1][0], statement) > 0:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from polydl.base.errors import InputWarning
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.legality import instance
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model.scop import Promise, Scop
 
 _DOES = {Kind.RAW: ("writes", "reads"), Kind.WAR: ("reads", "overwrites"), Kind.WAW: ("writes", "overwrites")}
@@ -19,7 +19,7 @@ def broken_promises(scop: Scop, found: Sequence[Dependence]) -> list[InputWarnin
     The pragma of such a loop makes threads race. polydl takes the order from the dependences alone: that of the loops
     without their pragmas. `found`: all dependences of the scop.
     """
-    private = private_scalars(scop)
+    private = private_storage(scop)
     warnings = []
     for promise in scop.promises:
         for d in sorted(found, key=lambda d: d.kind is not Kind.RAW):

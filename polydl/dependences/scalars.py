@@ -1,9 +1,10 @@
-"""Scalars that are only temporaries: private to an iteration of some loops.
+"""Scalars and short arrays that are only temporaries: private to an iteration of some loops.
 
     for i: for j: { s = 0; for k: s += A[i][k] * B[k][j]; C[i][j] = s; }
 
 `s` is private to each (i, j): its reuse orders nothing between iterations (array privatisation: Feautrier, "Array
-expansion", 1988; here without the memory).
+expansion", 1988; here without the memory). So is a row buffer that each iteration fills before it reads it: each thread
+has one of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from polydl.base.by_identity import once_for_each
 from polydl.model import isl
-from polydl.model.scop import Assignment, Scop, Statement, Storage
-from polydl.model.time import common_depth
+from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
+from polydl.model.time import common_depth, original_schedule, prefix
+
+PRIVATE_BYTES = 1 << 16
+"""Bytes of an array of which each thread may have one, at most: it lies on the thread's stack, of which musl gives 128
+KiB, and that is a part of a second-level cache."""
 
 
 def users(scop: Scop, name: str) -> list[Statement]:
@@ -60,6 +65,57 @@ def private_scalars(scop: Scop) -> Mapping[str, int]:
             using[name].append(statement)
     found = {name: private_depth(scop, name, using[name]) for name in scop.arrays}
     return {name: depth for name, depth in found.items() if depth is not None}
+
+
+@once_for_each
+def private_storage(scop: Scop) -> Mapping[str, int]:
+    """Every private scalar and array with the number of loops it is private to."""
+    found = {name: _array_depth(scop, name) for name, array in scop.arrays.items() if _short(array)}
+    return {**private_scalars(scop)} | {name: depth for name, depth in found.items() if depth is not None}
+
+
+def by_iteration(scop: Scop, name: str, depth: int, loop: isl.Aff) -> bool:
+    """Whether iterations of a loop, a function { S[i…] -> [t] }, may each have a private scalar or array
+    of their own. Those of a loop inside of the `depth` loops that an array is private to share it."""
+    return scop.arrays[name].is_scalar or any(isl.uses(isl.PwAff.from_aff(loop), d) for d in range(depth))
+
+
+def _short(array: Array) -> bool:
+    """Whether each thread may have such an array."""
+    size = array.layout.size
+    return (
+        array.storage is Storage.REGION
+        and not array.is_scalar
+        and not array.static
+        and size is not None
+        and size * array.element.bytes <= PRIVATE_BYTES
+    )
+
+
+def _array_depth(scop: Scop, name: str) -> int | None:
+    """`private_depth` of an array: one statement writes, in each iteration of the loops, every element that any other
+    one touches there, and each of them before it is touched."""
+    using = users(scop, name)
+    if len(using) < 2:
+        return None
+    first, others = using[0], using[1:]
+    depth = min(common_depth(first, s) for s in others)
+    own = [a for a in first.accesses if a.array == name]
+    if depth == 0 or len(own) != 1 or not own[0].write or not isinstance(first.body, Assignment):
+        return None
+    times = original_schedule(scop)
+    written = own[0].relation.intersect_domain(first.domain)
+    there = written.apply_domain(prefix(first, depth))
+    for other in others:
+        for access in (a for a in other.accesses if a.array == name):
+            touched = access.relation.intersect_domain(other.domain)
+            if not touched.apply_domain(prefix(other, depth)).is_subset(there):
+                return None
+            # { write -> touch of the element in the same iteration } that is not after it
+            pairs = isl.agree(written.apply_range(touched.reverse()), range(depth))
+            if not pairs.reverse().intersect(times[other.name].lex_le_map(times[first.name])).is_empty():
+                return None
+    return depth
 
 
 def kept_together(scop: Scop, private: Mapping[str, int]) -> Sequence[tuple[str, str]]:

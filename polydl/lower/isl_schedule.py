@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
 from polydl.lower.marks import COPIED, CURVE, PARALLEL, SERIAL, SIMD, SUM
@@ -137,7 +137,7 @@ def isl_tree(plan: TreePlan) -> isl.Schedule:
     """isl's schedule tree for a tree: a band per loop, marks around the parallel ones, copies where they are due."""
     node = tree_of(_everything(plan.pieces(plan.root)))
     height = node.get_tree_depth()
-    node = _insert(node, plan.root, _Inside(plan, private_scalars(plan.scop)))
+    node = _insert(node, plan.root, _Inside(plan, private_storage(plan.scop)))
     return node.ancestor(node.get_tree_depth() - height).get_schedule()
 
 
@@ -150,7 +150,8 @@ class _Inside:
     """Where in the tree the translation stands."""
 
     plan: TreePlan
-    private: Collection[str]
+    private: Mapping[str, int]
+    """Scalars and arrays that are private to some loops, and to how many."""
     shared: int = 0
     """How many of the next loops are shared out together with one that is around them."""
     grid: bool = False
@@ -228,11 +229,11 @@ def _loop(
     if member.run is Run.SUM:
         node = add_mark(node, SUM)
     elif member.run is Run.SIMD:
-        node = add_mark(node, SIMD + _private(tree, at))
+        node = add_mark(node, SIMD + _private(tree, member, at))
     elif member.run is Run.PARALLEL and not shared:
         share = member.share
         name = CURVE if share.curve else PARALLEL + _schedule(share)
-        node, shared, grid = add_mark(node, name + _private(tree, at)), share.loops, bool(share.grid)
+        node, shared, grid = add_mark(node, name + _private(tree, member, at)), share.loops, bool(share.grid)
         for cut in sorted(share.grid, key=lambda cut: "LRC".index(cut.axis)):
             # Layers outside of rows outside of columns, as PARLOOPER numbers its threads. The grid's loops, further
             # inside, run over one block each.
@@ -259,8 +260,16 @@ def _schedule(share: Share) -> str:
     return f" schedule({share.schedule})" if share.schedule else ""
 
 
-def _private(tree: Node, at: _Inside) -> str:
-    """The clause for private scalars that a loop writes, and whose values thus live inside its iterations."""
-    of = {s.name: s for s in at.plan.scop.statements}
-    own = {a.array for name in statements(tree) for a in of[name].accesses if a.write and a.array in at.private}
+def _private(tree: Node, member: Member, at: _Inside) -> str:
+    """The clause for private scalars and arrays that a loop writes, whose values thus live inside its iterations."""
+    scop = at.plan.scop
+    of = {s.name: s for s in scop.statements}
+    own = {
+        a.array
+        for name in statements(tree)
+        for a in of[name].accesses
+        if a.write
+        and a.array in at.private
+        and by_iteration(scop, a.array, at.private[a.array], member.affs[name])
+    }
     return f" private({', '.join(sorted(own))})" if own else ""

@@ -9,7 +9,7 @@ import math
 import operator
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -185,7 +185,12 @@ def _contiguous(found: Memory) -> bool:
 
 def _row_major(found: Memory) -> tuple[int, ...]:
     """The strides in bytes that C takes for granted."""
-    return tuple(stride * found.itemsize for stride in row_major(found.shape).strides or ())
+    return _row_strides(found.shape, found.itemsize)
+
+
+@lru_cache(maxsize=256)
+def _row_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple(stride * itemsize for stride in row_major(shape).strides or ())
 
 
 def check_apart(found: Sequence[Memory], *, all_apart: bool) -> None:

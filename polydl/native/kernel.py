@@ -19,6 +19,7 @@ from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
 from polydl.native.forked import usable_threads
+from polydl.native.quick_arguments import QuickArguments
 from polydl.native.shared import Unit
 from polydl.native.signature import Parameter, Signature
 
@@ -81,6 +82,7 @@ class Kernel:
         self._measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._measure.restype = None
         self._sized_extents: dict[str, list[int | None]] | None = None
+        self._quick: QuickArguments | None = None
 
     @property
     def source(self) -> str:
@@ -104,6 +106,13 @@ class Kernel:
         return inspect.Signature([*positional, *sized])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._quick is not None and not kwargs and len(args) == len(self._positional):
+            usual = self._quick.pointers(args)
+            if usual is not None:
+                result = _result_cell(self.signature.result)
+                self._run(usual[0], result)
+                self._quick.changed(usual[1])
+                return _returned(result, self.signature.result, [])
         values = self._bound(args, kwargs)
         count = len(self._parameters)
         pointers = (ctypes.c_void_p * max(count, 1))()
@@ -131,12 +140,15 @@ class Kernel:
             pointers[i] = one.address
         check_apart(found, all_apart=self.made.variant is not None)
         result = _result_cell(self.signature.result)
+        self._run(pointers, result)
+        _mark_changed_tensors(found)
+        return _returned(result, self.signature.result, made)
+
+    def _run(self, pointers: Any, result: Numbers | None) -> None:
         self._call(
             ctypes.addressof(pointers), None if result is None else result.__array_interface__["data"][0],
             usable_threads(self.made.threads),
         )  # fmt: skip
-        _mark_changed_tensors(found)
-        return _returned(result, self.signature.result, made)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name. Raises ArgumentTypeError for those that do not fit the signature."""
@@ -178,6 +190,9 @@ class Kernel:
                 raise ArgumentValueError(f"array '{name}' would have the extents {its}", hint="check the integers")
         if sized and not self._free:
             self._sized_extents = extents
+            addresses = {name: value.__array_interface__["data"][0] for name, value in self._defaults.items()}
+            apart = self.made.variant is not None
+            self._quick = QuickArguments(self._parameters, extents, addresses, all_apart=apart)
         return extents
 
     def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit]]:

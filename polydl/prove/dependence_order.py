@@ -283,8 +283,18 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
                     )
                 before = isl.Map.lex_gt(own.get_space()).intersect_domain(own)
                 before = before.intersect_range(writes) if writes is not None else before.subtract(before)
+                if name in order.scop.arrays and not order.scop.arrays[name].is_scalar:
+                    before = before.intersect(_same_element(order, touch, [t for t in inside if t.write]))
                 if not own.is_subset(isl.agree(before, range(max(entry.times) + 1)).domain()):
                     raise Wrong(f"line {entry.line}: {name} is private to the iterations of a loop that hands it on")
+
+
+def _same_element(order: Order, read: _Touch, writes: Sequence[_Touch]) -> isl.Map:
+    """{ time of a read -> time of a write of that element }."""
+    end = isl.arity(order.time(read.printed).range())
+    mine, theirs = _elements(order, [read], end), _elements(order, writes, end)
+    assert mine is not None and theirs is not None
+    return mine.apply_range(theirs.reverse())
 
 
 def _times(order: Order, touches: Sequence[_Touch]) -> isl.Set | None:

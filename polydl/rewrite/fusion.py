@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import Violation, violation
 from polydl.dependences.nests import Count1D, Nest, counted
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Expr, on_operands
 from polydl.model.isl import quota
@@ -145,7 +145,7 @@ def merged(
     they stand first, then, for a perfect second nest, in other orders.
     """
     one, two = ([state.scop.statement(n) for n in names] for names in (first, second))
-    private = private_scalars(state.scop)
+    private = private_storage(state.scop)
     if _arrays(one) & _arrays(two) & private.keys() or not all(isinstance(s.body, Assignment) for s in (*one, *two)):
         return
     outer, inner = _shared(one), _shared(two)

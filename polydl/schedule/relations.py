@@ -13,7 +13,7 @@ from functools import cached_property
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.isl.trees import maps_of, union_map
 from polydl.model.scop import Scop, Statement
@@ -54,7 +54,7 @@ def direct(
 ) -> Links:
     """The direct dependences among some statements: each read on the write that it sees, each write on the accesses
     since the last write. For private scalars the dependences inside an iteration only, unless privatised=False."""
-    private = private_scalars(scop) if privatised else {}
+    private = private_storage(scop) if privatised else {}
     names = {s.name for s in statements}
     schedule = original_schedule(scop)
     order = union_map(schedule[s.name] for s in statements)

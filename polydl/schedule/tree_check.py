@@ -15,7 +15,7 @@ from polydl.dependences.legality import (
     ordering,
     reversed_order,
 )
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
@@ -92,7 +92,7 @@ def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, .
         return ()
     names = [statements(part) for part in tree.children]
     home = {name: place for place, own in enumerate(names) for name in own}
-    private = private_scalars(scop)
+    private = private_storage(scop)
     if len(home) < sum(map(len, names)):
         return ()
     if any(home[d.source] != home[d.target] and d.array in private for d in found):
@@ -157,7 +157,7 @@ def _handed_on(
     Where a parallel or vector loop writes such a scalar, each of its iterations has one of its own: a value of an
     earlier run of the whole loop is lost, though the order is kept.
     """
-    private = private_scalars(scop)
+    private = private_storage(scop)
     together: dict[tuple[Step, ...], set[str]] = {}
     for name in of:
         for position in range(len(ways[name])):
@@ -169,6 +169,8 @@ def _handed_on(
             for end, other in ((d.source, d.target), (d.target, d.source)):
                 for position, step in enumerate(ways[end]):
                     if not isinstance(step, Member) or step.run not in (Run.PARALLEL, Run.SIMD):
+                        continue
+                    if not by_iteration(scop, d.array, private[d.array], step.affs[end]):
                         continue
                     inside = together[ways[end][: position + 1]]
                     if not any(a.write and a.array == d.array for name in inside for a in of[name].accesses):
@@ -219,7 +221,7 @@ def _mixed(
     The dependences have nothing between iterations that each write the scalar first; so between a write and the reads
     of its value no other iteration may write.
     """
-    private = private_scalars(scop)
+    private = private_storage(scop)
     writers: dict[str, list[Statement]] = {name: [] for name in private}
     for statement in of.values():
         for access in statement.accesses:

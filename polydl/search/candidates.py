@@ -10,7 +10,7 @@ from msgspec import structs
 
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.in_child import Hung
 from polydl.model.isl import quota
@@ -252,7 +252,7 @@ def _strict(
     scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], links: Links, given_up: list[str]
 ) -> Links | None:
     """The direct dependences with those on private scalars from iteration to iteration, which are most of the work."""
-    private = private_scalars(scop)
+    private = private_storage(scop)
     if any(access.array in private for statement in statements for access in statement.accesses):
         return _direct(scop, statements, found, given_up, privatised=False)
     return links

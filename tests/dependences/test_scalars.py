@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polydl.dependences.analysis import dependences
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import private_scalars, private_storage
 from polydl.equations.step import Step, applied
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
@@ -142,3 +142,36 @@ def test_one_name_for_several_values(tmp_path: Path) -> None:
 def test_values_that_mix_keep_one_name(body: str, tmp_path: Path) -> None:
     scop = scop_of(body, tmp_path, "double s = 1;")
     assert not list(lives_apart(scop))
+
+
+FILLED = "for (int j = 0; j < 8; j++) e[j] = A[i][j] * 2;"
+USED = "for (int j = 0; j < 8; j++) C[i][j] = e[7 - j] + d[j];"
+
+
+@pytest.mark.parametrize(
+    ("inside", "depth"),
+    [
+        (f"double e[8]; {FILLED} {USED}", 1),
+        (f"double e[8]; for (int j = 0; j < 8; j++) {{ e[j] = A[i][j]; d[i] += e[j]; }} {USED}", 1),
+        # Of what another iteration left, some is read.
+        (f"double e[8]; for (int j = 0; j < 7; j++) e[j] = A[i][j]; {USED}", None),
+        (f"double e[8]; for (int j = 0; j < 8; j++) {{ e[j] = A[i][j]; d[j] += e[7 - j]; }} {USED}", None),
+        (f"double e[8]; {USED} {FILLED}", None),
+        (f"double e[8]; for (int j = 0; j < 8; j++) e[j] += A[i][j]; {USED}", None),
+        # No stack is that long.
+        ("double e[80000]; for (int j = 0; j < 8; j++) e[j] = A[i][j]; for (int j = 0; j < 8; j++) C[i][j] = e[j];", None),
+    ],
+)  # fmt: skip
+def test_a_row_buffer_is_private_where_each_iteration_fills_it_first(
+    inside: str, depth: int | None, tmp_path: Path
+) -> None:
+    scop = scop_of(f"for (int i = 0; i < 8; i++) {{ {inside} }}", tmp_path)
+    assert private_storage(scop).get("e") == depth
+    assert "e" not in private_scalars(scop)
+    carried = [d for d in dependences(scop, reads=False) if d.array == "e" and d.depth == 0]
+    assert (not carried) == (depth == 1)
+
+
+def test_what_outlives_the_region_is_nobodys_own(tmp_path: Path) -> None:
+    scop = scop_of(f"for (int i = 0; i < 8; i++) {{ {FILLED} {USED} }}", tmp_path, "double e[8];")
+    assert "e" not in private_storage(scop)
