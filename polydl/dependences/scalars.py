@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from polydl.base.by_identity import once_for_each
 from polydl.model import isl
+from polydl.model.isl.trees import maps_of, union_map
 from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
-from polydl.model.time import common_depth, original_schedule, prefix
+from polydl.model.time import common_depth, original_schedule
 
 PRIVATE_BYTES = 1 << 16
 """Bytes of an array of which each thread may have one, at most: it lies on the thread's stack, of which musl gives 128
@@ -70,7 +71,7 @@ def private_scalars(scop: Scop) -> Mapping[str, int]:
 @once_for_each
 def private_storage(scop: Scop) -> Mapping[str, int]:
     """Every private scalar and array with the number of loops it is private to."""
-    found = {name: _array_depth(scop, name) for name, array in scop.arrays.items() if _short(array)}
+    found = {name: _array_depth(scop, name) for name, array in scop.arrays.items() if _may_be_private(scop, array)}
     return {**private_scalars(scop)} | {name: depth for name, depth in found.items() if depth is not None}
 
 
@@ -80,42 +81,47 @@ def by_iteration(scop: Scop, name: str, depth: int, loop: isl.Aff) -> bool:
     return scop.arrays[name].is_scalar or any(isl.uses(isl.PwAff.from_aff(loop), d) for d in range(depth))
 
 
-def _short(array: Array) -> bool:
-    """Whether each thread may have such an array."""
+def _may_be_private(scop: Scop, array: Array) -> bool:
+    """Whether each thread may have such an array: one of the function's own, of which nobody knows anything outside."""
     size = array.layout.size
     return (
-        array.storage is Storage.REGION
+        array.storage in (Storage.REGION, Storage.LOCAL)
+        and (array.storage is Storage.REGION or array.name not in scop.live_out)
         and not array.is_scalar
         and not array.static
-        and size is not None
-        and size * array.element.bytes <= PRIVATE_BYTES
+        and array.members is None
+        and array.rows is None
+        and all(extent is not None for extent in array.extents)
+        and (size is None or size * array.element.bytes <= PRIVATE_BYTES)
     )
 
 
+def of_run_time_size(scop: Scop) -> Sequence[Array]:
+    """The private arrays of which it shows at run time whether they are short enough to be private (PRIVATE_BYTES)."""
+    return [scop.arrays[name] for name in private_storage(scop) if scop.arrays[name].layout.size is None]
+
+
 def _array_depth(scop: Scop, name: str) -> int | None:
-    """`private_depth` of an array: one statement writes, in each iteration of the loops, every element that any other
-    one touches there, and each of them before it is touched."""
+    """`private_depth` of an array: each read gets what was written in the same iteration of the loops."""
     using = users(scop, name)
-    if len(using) < 2:
+    shared = min((common_depth(using[0], s) for s in using[1:]), default=0)
+    if shared == 0 or not all(isinstance(s.body, Assignment) for s in using):
         return None
-    first, others = using[0], using[1:]
-    depth = min(common_depth(first, s) for s in others)
-    own = [a for a in first.accesses if a.array == name]
-    if depth == 0 or len(own) != 1 or not own[0].write or not isinstance(first.body, Assignment):
+    accesses = [(a, a.relation.intersect_domain(s.domain)) for s in using for a in s.accesses if a.array == name]
+    if not all(a.exact for a, _ in accesses):
         return None
     times = original_schedule(scop)
-    written = own[0].relation.intersect_domain(first.domain)
-    there = written.apply_domain(prefix(first, depth))
-    for other in others:
-        for access in (a for a in other.accesses if a.array == name):
-            touched = access.relation.intersect_domain(other.domain)
-            if not touched.apply_domain(prefix(other, depth)).is_subset(there):
-                return None
-            # { write -> touch of the element in the same iteration } that is not after it
-            pairs = isl.agree(written.apply_range(touched.reverse()), range(depth))
-            if not pairs.reverse().intersect(times[other.name].lex_le_map(times[first.name])).is_empty():
-                return None
-    return depth
+    reads = union_map(relation for a, relation in accesses if not a.write)
+    writes = union_map(relation for a, relation in accesses if a.write)
+    if reads.is_empty() or writes.is_empty():
+        return None
+    order = union_map(times[s.name] for s in using)
+    flow = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(order).compute_flow()
+    if not flow.get_must_no_source().is_empty():
+        return None
+    last_writes = maps_of(flow.get_must_dependence())
+    depth = next((d for d in range(shared) if not all(isl.agrees(one, d) for one in last_writes)), shared)
+    return depth or None
 
 
 def kept_together(scop: Scop, private: Mapping[str, int]) -> Sequence[tuple[str, str]]:

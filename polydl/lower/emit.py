@@ -7,13 +7,28 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
-from polydl.dependences.scalars import private_scalars
+from polydl.dependences.scalars import PRIVATE_BYTES, of_run_time_size, private_scalars
 from polydl.kernels.tree_rows import row_options
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
-from polydl.lower.ctree import Binary, Cast, Evaluate, Expr, Hint, Invoke, Node, Pragma, Raw, Scope, mentioned
+from polydl.lower.ctree import (
+    Binary,
+    Block,
+    Cast,
+    Evaluate,
+    Expr,
+    Hint,
+    If,
+    Invoke,
+    Name,
+    Node,
+    Pragma,
+    Raw,
+    Scope,
+    mentioned,
+)
 from polydl.lower.hilbert import curve_prologue
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
@@ -114,9 +129,22 @@ def generate(
     if scratch.used:
         prologue.append(scratch.prologue())
         code = scratch.around(code, original_text(scop))
+    code = _short_enough(scop, code)
     code = [Hint(BEGIN, ()), *declarations(scop), *code]
     made = finished(scop, names, [*prologue, *beside.functions], code, hints=instances)
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
+
+
+def _short_enough(scop: Scop, code: list[Node]) -> list[Node]:
+    """The code behind a question where threads have arrays of their own on their stacks of which it shows at run time
+    how long they are, and the original loops."""
+    text = "\n".join(lines(Scope(tuple(code)), 0))
+    own = ", ".join(re.findall(r"^ *#pragma omp .* private\((.*?)\)", text, re.MULTILINE)).split(", ")
+    asked = [array.name for array in of_run_time_size(scop) if array.name in own]
+    if not asked:
+        return code
+    short = " && ".join(f"sizeof {name} <= {PRIVATE_BYTES}" for name in asked)
+    return [If(Name(short), Block(tuple(code)), Raw((original_text(scop),), indented=False))]
 
 
 def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collection[str]) -> None:

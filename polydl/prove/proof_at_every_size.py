@@ -35,7 +35,7 @@ from polydl.prove.printed_program import Program, map_of
 from polydl.prove.proof import compared, shape
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
-from polydl.prove.syntax import begins, line_of
+from polydl.prove.syntax import asks_for_room, begins, line_of
 from polydl.rewrite.canonical import Canonical, canonical
 
 SECONDS = 120
@@ -239,11 +239,10 @@ def _fixed(values: isl.Set, parameters: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _asks_for_memory(block: Any) -> bool:
-    """Whether a piece has other code for too little memory."""
-    found = isinstance(block, c_ast.If) and isinstance(block.cond, c_ast.ID)
-    own = found and re.fullmatch(r"polydl\d*_memory", block.cond.name) is not None
-    return own or any(_asks_for_memory(child) for _, child in block.children())
+def _asks_for_memory(block: Any) -> int:
+    """How many branches of a piece are for too little memory, or rows too long for a thread's stack."""
+    own = isinstance(block, c_ast.If) and asks_for_room(block.cond) is not None
+    return own + sum(_asks_for_memory(child) for _, child in block.children())
 
 
 def _piece_shown(

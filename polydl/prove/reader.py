@@ -33,6 +33,7 @@ from polydl.prove.printed_program import ConcurrentLoop, Hint, Program, domain
 from polydl.prove.structure_members import without_members
 from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
+    asks_for_room,
     check_bounded,
     generated_block,
     line_of,
@@ -140,8 +141,8 @@ class Reader:
         return replace(waiting, hints=[*waiting.hints, hint])
 
     def _if(self, item: Any, now: Place, waiting: Waiting) -> None:
-        if isinstance(item.cond, c_ast.ID) and re.fullmatch(r"polydl\d*_memory", item.cond.name):
-            self._walk.program.trusted["where there is no memory for copies, the loops as they were written run"] = None
+        if (otherwise := asks_for_room(item.cond)) is not None:
+            self._walk.program.trusted[otherwise] = None
             self._branch(item.iftrue, now, [], waiting)
             return
         if (products := finite.answered(item, self._asked)) is not None:

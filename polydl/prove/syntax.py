@@ -62,6 +62,19 @@ def names_in(node: Any) -> list[str]:
     return own + [n for _, child in node.children() for n in names_in(child)]
 
 
+def asks_for_room(condition: Any) -> str | None:
+    """What runs where the answer is no, if a condition asks for memory or for short arrays; None of any other."""
+    match condition:
+        case c_ast.ID(name=name) if re.fullmatch(r"polydl\d*_memory", name):
+            return "where there is no memory for copies, the loops as they were written run"
+        case c_ast.BinaryOp(op="&&", left=left, right=right):
+            return asks_for_room(left) and asks_for_room(right)
+        case c_ast.BinaryOp(op="<=", left=c_ast.UnaryOp(op="sizeof", expr=c_ast.ID()), right=c_ast.Constant()):
+            return "where rows are too long for a thread's stack, the loops as they were written run"
+        case _:
+            return None
+
+
 def without_effect(item: Any) -> None:
     """Raise Unreadable for an expression statement that may do something."""
     parts = item.exprs if isinstance(item, c_ast.ExprList) else [item]

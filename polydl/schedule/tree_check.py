@@ -81,7 +81,11 @@ def _broken(
             if wrong_pair is not None:
                 return str(wrong_pair)
     return (
-        _split_sums(tree) or _starts(tree, of) or _mixed(scop, of, schedule, timed) or _handed_on(scop, of, ways, timed)
+        _split_sums(tree)
+        or _starts(tree, of)
+        or _mixed(scop, of, schedule, timed)
+        or _handed_on(scop, of, ways, timed)
+        or _in_common(scop, of, ways, schedule)
     )
 
 
@@ -179,6 +183,35 @@ def _handed_on(
                         continue
                     if not _one_iteration([one.schedule[name].range() for name in inside], position):
                         return f"a value of {d.array} would pass from one iteration of a parallel loop to another"
+    return None
+
+
+def _in_common(
+    scop: Scop, of: Mapping[str, Statement], ways: Mapping[str, Sequence[Step]], schedule: Mapping[str, isl.Map]
+) -> str | None:
+    """Which element of a private array threads would use for two iterations of the loops that it is private to at the
+    same time, or None.
+
+    The dependences have nothing between these iterations. Where a parallel loop is none of those loops, its threads
+    have the array in common.
+    """
+    private = {name: depth for name, depth in private_storage(scop).items() if not scop.arrays[name].is_scalar}
+    touched = [(s, a) for s in of.values() for a in s.accesses if a.array in private]
+    for source, write in touched:
+        for target, other in touched:
+            if not write.write or other.array != write.array:
+                continue
+            depth = private[write.array]
+            for loops in _concurrent(ways[source.name], ways[target.name]):
+                shared = [(ways[end.name][p], end.name) for p in loops.positions for end in (source, target)]
+                if any(isinstance(m, Member) and by_iteration(scop, write.array, depth, m.affs[n]) for m, n in shared):
+                    continue
+                with quota("the legality check"):
+                    pairs = isl.differ(write.relation.apply_range(other.relation.reverse()), range(depth))
+                    pairs = pairs.apply_domain(schedule[source.name]).apply_range(schedule[target.name])
+                    pairs = isl.agree(pairs, range(loops.positions[0]))
+                    if not isl.differ(pairs, loops.positions).is_empty():
+                        return f"threads would use {write.array} for two iterations at the same time"
     return None
 
 

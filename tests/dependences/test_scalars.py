@@ -15,11 +15,11 @@ from polydl.model.scop import Assignment, Scop
 from polydl.rewrite.storage import in_place, lives_apart
 
 
-def scop_of(body: str, folder: Path, locals_: str = "") -> Scop:
+def scop_of(body: str, folder: Path, locals_: str = "", after: str = "") -> Scop:
     path = folder / "s.c"
     path.write_text(
         "void f(double A[restrict 8][8], double B[restrict 8][8], double C[restrict 8][8], double d[restrict 8]) {\n"
-        f"{locals_}\n#pragma scop\n{body}\n#pragma endscop\n}}\n"
+        f"{locals_}\n#pragma scop\n{body}\n#pragma endscop\n{after}}}\n"
     )
     return load(path).scops[0]
 
@@ -159,7 +159,7 @@ USED = "for (int j = 0; j < 8; j++) C[i][j] = e[7 - j] + d[j];"
         (f"double e[8]; {USED} {FILLED}", None),
         (f"double e[8]; for (int j = 0; j < 8; j++) e[j] += A[i][j]; {USED}", None),
         # No stack is that long.
-        ("double e[80000]; for (int j = 0; j < 8; j++) e[j] = A[i][j]; for (int j = 0; j < 8; j++) C[i][j] = e[j];", None),
+        (f"double e[80000]; {FILLED} {USED}", None),
     ],
 )  # fmt: skip
 def test_a_row_buffer_is_private_where_each_iteration_fills_it_first(
@@ -173,5 +173,7 @@ def test_a_row_buffer_is_private_where_each_iteration_fills_it_first(
 
 
 def test_what_outlives_the_region_is_nobodys_own(tmp_path: Path) -> None:
-    scop = scop_of(f"for (int i = 0; i < 8; i++) {{ {FILLED} {USED} }}", tmp_path, "double e[8];")
-    assert "e" not in private_storage(scop)
+    text = f"for (int i = 0; i < 8; i++) {{ {FILLED} {USED} }}"
+    assert private_storage(scop_of(text, tmp_path, "double e[8];"))["e"] == 1
+    assert "e" not in private_storage(scop_of(text, tmp_path, "double e[8];", "A[0][0] = e[3];"))
+    assert "e" not in private_storage(scop_of(text, tmp_path, "double *e = malloc(64);"))

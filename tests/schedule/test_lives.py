@@ -9,6 +9,7 @@ import pytest
 
 from polydl import load
 from polydl.dependences.analysis import Kind, dependences
+from polydl.dependences.legality import InTime
 from polydl.dependences.scalars import private_scalars
 from polydl.model import isl
 from polydl.schedule.tree_check import _mixed
@@ -71,7 +72,7 @@ def test_lives_that_overlap_are_found(name: str, tmp_path: Path) -> None:
     of = {s.name: s for s in scop.statements}
     found = [d for d in dependences(scop) if d.kind is not Kind.RAR]
     schedule = {name: at.intersect_domain(of[name].domain) for name, at in times(TIMES[name]).items()}
-    assert (_mixed(scop, of, schedule, found) is not None) == overlap(TIMES[name])
+    assert (_mixed(scop, of, schedule, [(d, InTime(d, schedule)) for d in found]) is not None) == overlap(TIMES[name])
 
 
 def test_both_answers_are_tried() -> None:
