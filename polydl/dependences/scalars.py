@@ -96,11 +96,6 @@ def _may_be_private(scop: Scop, array: Array) -> bool:
     )
 
 
-def of_run_time_size(scop: Scop) -> Sequence[Array]:
-    """The private arrays of which it shows at run time whether they are short enough to be private (PRIVATE_BYTES)."""
-    return [scop.arrays[name] for name in private_storage(scop) if scop.arrays[name].layout.size is None]
-
-
 def _array_depth(scop: Scop, name: str) -> int | None:
     """`private_depth` of an array: each read gets what was written in the same iteration of the loops."""
     using = users(scop, name)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
-from polydl.dependences.scalars import PRIVATE_BYTES, of_run_time_size, private_scalars
+from polydl.dependences.scalars import PRIVATE_BYTES, private_scalars
 from polydl.kernels.tree_rows import row_options
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
@@ -21,8 +21,8 @@ from polydl.lower.ctree import (
     Expr,
     Hint,
     If,
+    Int,
     Invoke,
-    Name,
     Node,
     Pragma,
     Raw,
@@ -121,7 +121,7 @@ def generate(
         for part in tree.children:
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
             code += _written(plan, names, helpers, scratch, beside, instances, in_locals)
-    code = [*storage(scop), *unused_storage(scop, code), *code]
+    code = _own_rows(scop, [*storage(scop), *unused_storage(scop, code), *code], helpers)
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
             _reserve(scratch, array, helpers, scop.unsigned)
@@ -129,22 +129,26 @@ def generate(
     if scratch.used:
         prologue.append(scratch.prologue())
         code = scratch.around(code, original_text(scop))
-    code = _short_enough(scop, code)
     code = [Hint(BEGIN, ()), *declarations(scop), *code]
     made = finished(scop, names, [*prologue, *beside.functions], code, hints=instances)
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
 
 
-def _short_enough(scop: Scop, code: list[Node]) -> list[Node]:
-    """The code behind a question where threads have arrays of their own on their stacks of which it shows at run time
-    how long they are, and the original loops."""
+def _own_rows(scop: Scop, code: list[Node], helpers: Helpers) -> list[Node]:
+    """The code with arrays of which threads have their own: declared anew, for the function's may be a pointer to one;
+    where it shows at run time how long they are, behind a question, and the original loops."""
     text = "\n".join(lines(Scope(tuple(code)), 0))
     own = ", ".join(re.findall(r"^ *#pragma omp .* private\((.*?)\)", text, re.MULTILINE)).split(", ")
-    asked = [array.name for array in of_run_time_size(scop) if array.name in own]
-    if not asked:
+    arrays = [a for a in scop.arrays.values() if a.name in own and not a.is_scalar and a.storage is Storage.LOCAL]
+    if not arrays:
         return code
-    short = " && ".join(f"sizeof {name} <= {PRIVATE_BYTES}" for name in asked)
-    return [If(Name(short), Block(tuple(code)), Raw((original_text(scop),), indented=False))]
+    code = [*(Raw((f"{array.declaration};",)) for array in arrays), *code]
+    short: Expr | None = None
+    for array in (a for a in arrays if a.layout.size is None):
+        size = Binary("*", _elements(array, helpers, scop.unsigned), Int(array.element.bytes))
+        one = Binary("<=", size, Int(PRIVATE_BYTES))
+        short = one if short is None else Binary("&&", short, one)
+    return code if short is None else [If(short, Block(tuple(code)), Raw((original_text(scop),), indented=False))]
 
 
 def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collection[str]) -> None:
@@ -152,6 +156,11 @@ def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collect
     if array.layout.size is not None:
         scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
         return
+    scratch.reserve_sized(array.name, array.element, _elements(array, helpers, unsigned))
+
+
+def _elements(array: Array, helpers: Helpers, unsigned: Collection[str]) -> Expr:
+    """C: how many elements an array has."""
     c = FromIsl(helpers, lambda name: name, unsigned)
     first: Expr | None = None
     for extent in array.extents:
@@ -159,7 +168,7 @@ def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collect
         factor = c(parametric_value(extent))
         first = Cast("size_t", factor) if first is None else Binary("*", first, factor)
     assert first is not None, "a scalar has a size"
-    scratch.reserve_sized(array.name, array.element, first)
+    return first
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.dependences.scalars import private_storage
 from polydl.model.scop import Storage
 from polydl.model.types import spelled
 from polydl.prove import finiteness as finite
@@ -27,7 +28,10 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
         if walk.scop.arrays[name].storage is Storage.SCRATCH and at.depth == 0:
             _buffer(walk, name, item, False, walk.program.scratch)
             return
-        inside = walk.scop.arrays[name].storage is Storage.REGION and at.depth == 0
+        own = walk.scop.arrays[name].storage is Storage.REGION or (
+            not walk.scop.arrays[name].is_scalar and name in private_storage(walk.scop)
+        )
+        inside = own and at.depth == 0
         if item.init is not None or not inside:
             raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
         return

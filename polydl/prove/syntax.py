@@ -7,6 +7,7 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.dependences.scalars import PRIVATE_BYTES
 from polydl.prove.integers import Unreadable, affine, integer
 from polydl.prove.vector_lanes import PURE, VECTOR, WORD
 
@@ -69,7 +70,7 @@ def asks_for_room(condition: Any) -> str | None:
             return "where there is no memory for copies, the loops as they were written run"
         case c_ast.BinaryOp(op="&&", left=left, right=right):
             return asks_for_room(left) and asks_for_room(right)
-        case c_ast.BinaryOp(op="<=", left=c_ast.UnaryOp(op="sizeof", expr=c_ast.ID()), right=c_ast.Constant()):
+        case c_ast.BinaryOp(op="<=", right=c_ast.Constant(value=value)) if value == str(PRIVATE_BYTES):
             return "where rows are too long for a thread's stack, the loops as they were written run"
         case _:
             return None
