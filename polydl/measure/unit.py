@@ -150,7 +150,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
 
 def _subscripts(array: Array) -> str:
     """C's subscripts of an element, in `polydl_at`."""
-    return "".join(f"[polydl_at[{k}]]" for k in range(1 if array.linear else len(array.extents)))
+    return "".join(f"[polydl_at[{k}]]" for k in range(1 + array.behind if array.linear else len(array.extents)))
 
 
 def _global_row(array: Array, place: str = "") -> str:
