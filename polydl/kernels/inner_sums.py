@@ -16,12 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from polydl.kernels.instructions import RATE
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import number_of
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Convert, Expr, Load, Unary
 from polydl.model.types import I8, I16, I32, U8, U16, ElementType
+from polydl.target.isa import Isa
 
 _SMALL = (I8, U8, I16, U16)
 _LEAST, _MOST = -(2**15), 2**15 - 1
@@ -33,6 +35,12 @@ _WIDEST, _NARROWEST = 32, 8
 def sums_prologue() -> str:
     """The operations, with an include guard; after `narrow_text.narrow_prologue`."""
     return environment().get_template("row_sums.c.j2").render()
+
+
+def sum_cycles(iterations: int, instructions: float, columns: int, isa: Isa) -> float:
+    """Cycles of the sums of so many columns: of the operations on vectors of 16 bits, and of making one vector of
+    theirs, with two shuffles and an addition for each column."""
+    return columns * (instructions * max(1.0, 2 * iterations / isa.vector_bytes) + 3.0) / RATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,6 @@ class Printed:
     private: frozenset[str]
     """Scalars that no statement outside of the body uses, and whose first user writes them."""
     options: RowOptions
-    inner: Mapping[int, int] = field(default_factory=dict)
-    """Statements in a loop of their own inside of the row, by their place in the body: its iterations, from the value
-    that the last of the loops in C begins with."""
 
     def relation(self, at: int, access: Access) -> isl.Map:
         """{ [c…] -> A[a…] } what a statement's access touches, in terms of the loops in C."""
@@ -85,6 +82,8 @@ class Innermost:
     """Instances of each statement in a column: more than one where loops inside are written out."""
     printed: Printed | None = None
     """None: only what it would take is asked."""
+    inner: Mapping[int, int] = field(default_factory=dict)
+    """Statements that each column runs in one more loop, by their place: its iterations, any number of them known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +139,18 @@ def printed(
     options: RowOptions,
     inner: Mapping[int, int] = MappingProxyType({}),
 ) -> Innermost:
-    """The piece that printed loops are; `inner`: see `Printed`. Raises NotVectorised where they are no row: a call,
+    """The piece that printed loops are; `inner`: see `Innermost`. Raises NotVectorised where they are no row: a call,
     iterations that need each other."""
     for at in body:
         if not isinstance(at.statement.body, Assignment):
             raise NotVectorised(f"{at.statement.name} is a call")
-    where = Printed(tuple(body), loops, private, options, inner)
+    where = Printed(tuple(body), loops, private, options)
     statements = tuple(at.statement for at in body)
     moves = tuple(
         tuple(_move(arrays[a.array], where.relation(n, a), loops) for a in s.accesses) for n, s in enumerate(statements)
     )
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
-    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where)
+    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
     _check_independent(piece, where)
     return piece
 
@@ -193,7 +192,7 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
             target = statement.accesses[statement.body.target].array
             raise NotVectorised(f"{target} does not move by the same number of elements all along the row")
     written = {a.array for s in piece.statements for a in s.accesses if a.write}
-    for at in where.inner:
+    for at in piece.inner:
         body = piece.statements[at].body
         own = piece.statements[at].accesses[body.target].array if isinstance(body, Assignment) else ""
         if any(a.array != own and a.array in written for a in piece.statements[at].accesses):

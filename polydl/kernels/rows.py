@@ -16,7 +16,7 @@ from types import MappingProxyType
 from polydl.kernels.accumulators import MOST_TOGETHER, Accumulator, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
-from polydl.kernels.inner_sums import Operand, Sum, inner_sum, sums_prologue
+from polydl.kernels.inner_sums import Operand, Sum, inner_sum, sum_cycles, sums_prologue
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
@@ -134,7 +134,7 @@ class _Builder:
         if move == 0:
             name = self.argument(at, access, pointer=False).name
             return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
-        if move != 1 and self.where.inner and self.narrow and isinstance(move, int) and held in APART:
+        if move != 1 and self.piece.inner and self.narrow and isinstance(move, int) and held in APART:
             # A load for each lane: beside a sum for each of them it is little.
             name = self.argument(at, access, pointer=True).name
             step = f"{move} * (ptrdiff_t)sizeof *{name}"
@@ -215,7 +215,7 @@ class _Builder:
 
     def add_sum(self, at: int) -> None:
         """The line of a sum that each column has of its own, in a loop inside of it. Raises NotVectorised."""
-        statement, extent = self.piece.statements[at], self.where.inner[at]
+        statement, extent = self.piece.statements[at], self.piece.inner[at]
         body = statement.body
         assert isinstance(body, Assignment)
         target = statement.accesses[body.target]
@@ -322,7 +322,7 @@ class _Builder:
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
             assert isinstance(body, Assignment)
-            if at in self.where.inner:
+            if at in self.piece.inner:
                 continue  # it reads all that it has
             reads = sure_loads(body.value)
             for number, access in enumerate(statement.accesses):
@@ -374,7 +374,7 @@ class GeneralRow(OfRows):
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
         keeping = _Builder(piece, piece.printed, widest).winners()
-        inner = piece.printed.inner
+        inner = piece.inner
         others = [s for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
         widest = row_element(types)
@@ -397,8 +397,8 @@ class GeneralRow(OfRows):
         piece = use.piece
         lanes = max(1, isa.vector_bytes // use.element.bytes)
         steps = []
-        for statement, moves, shares, times in zip(
-            piece.statements, piece.moves, piece.shares, piece.times, strict=True
+        for at, (statement, moves, shares, times) in enumerate(
+            zip(piece.statements, piece.moves, piece.shares, piece.times, strict=True)
         ):
             moving = [
                 (move, share)
@@ -406,6 +406,9 @@ class GeneralRow(OfRows):
                 if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
             ]
             ops = arithmetic(statement)
+            if at in piece.inner:
+                steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa))
+                continue
             steps.append(times * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
         return Cycles(shape * sum(steps))
 

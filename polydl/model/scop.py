@@ -142,6 +142,11 @@ class Array:
         return not self.extents
 
     @property
+    def subscripts(self) -> int:
+        """How many subscripts an element has in C, with the member of a structure counted as one."""
+        return 1 + self.behind if self.linear else len(self.extents)
+
+    @property
     def in_front(self) -> Array:
         """The array of what the address of a linear array counts, without the dimensions behind."""
         ahead = len(self.extents) - self.behind
