@@ -2,8 +2,8 @@
 
     for b: { dot = 0; for j < 32: dot += w[b][j] * x[b][j]; y += dot * scale[b]; }      a row over b
 
-What products of quantized numbers are made of: neighbours along j are in the lanes of a vector of 16-bit integers, whose
-products are added up in pairs (VPDPWSSD, PMADDWD), and the sums of as many columns as a vector of the row has lanes
+What products of quantized numbers are made of: neighbours along j are in the lanes of a vector of 16-bit integers, and
+their products are added up in pairs (VPDPWSSD, PMADDWD), and the sums of as many columns as a vector of the row has lanes
 become one vector. All of it is exact: what does not provably fit into 16 bits is refused, products of 16 bits and sums
 of two of them fit into 32 (none of these instructions saturates), and sums are modulo 2^32 as far as C gives them a
 meaning.
@@ -86,7 +86,7 @@ class Sum:
     operands: tuple[Operand, ...]
 
     def call(self, last: str) -> str:
-        """C of the sums of the columns from `polydl_column` on; `last`: the number of the last of them that there is."""
+        """C of the sums of the columns from `polydl_column` on; `last`: the number of the last one there is."""
         return f"{self.name}({', '.join(['polydl_column', last, *(one.name for one in self.operands)])})"
 
 

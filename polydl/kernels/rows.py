@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from polydl.kernels.accumulators import MOST_TOGETHER, Accumulator, together
 from polydl.kernels.family import Cycles
-from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.inner_sums import Operand, Sum, inner_sum, sum_cycles, sums_prologue
+from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
@@ -31,7 +31,6 @@ from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
 from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
-
 
 APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
 """Types of elements of which a vector can be loaded one by one (templates/row_sums.c.j2)."""
@@ -138,7 +137,10 @@ class _Builder:
             # A load for each lane: beside a sum for each of them it is little.
             name = self.argument(at, access, pointer=True).name
             step = f"{move} * (ptrdiff_t)sizeof *{name}"
-            return f"polydl_f32_apart_{held.name}({name} + polydl_column * {move}, {step}, {_LAST})", f"{name}[j * {move}]"
+            return (
+                f"polydl_f32_apart_{held.name}({name} + polydl_column * {move}, {step}, {_LAST})",
+                f"{name}[j * {move}]",
+            )
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
         name = self.argument(at, access, pointer=True).name
@@ -233,7 +235,7 @@ class _Builder:
                 raise NotVectorised(f"{read.array} does not move evenly")
             name = self.argument(at, access, pointer=True).name
             plain[access] = f"{name}[j * {move} + polydl_j * {along}]"
-            return Operand(name, self.held(at, access), move, along)
+            return Operand(name, self.held(at, access), move, along, self._in_pair(at, access) if along == 2 else 0)
 
         made = inner_sum(body.value, extent, load, negative=body.op == "-=")
         name = f"polydl_v{len(self.values)}"
@@ -243,6 +245,21 @@ class _Builder:
         counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
         self.plain.append(f"{I32} {name} = {before}; {counted} {name} {body.op} {adding};")
         self.values.append((target.array, self._of_column(at, target), name))
+
+    def _in_pair(self, at: int, access: int) -> int:
+        """Whether a sum reads the neighbour behind an element, too (0), or the one before (1). Raises NotVectorised."""
+        read = self.piece.statements[at].accesses[access]
+        mine = isl.components(self.where.relation(at, read).as_pw_multi_aff())
+        for other in self.piece.inner:
+            for one in self.piece.statements[other].accesses:
+                if one.array != read.array or not self.piece.arrays[read.array].layout.is_row_major:
+                    continue
+                theirs = isl.components(self.where.relation(other, one).as_pw_multi_aff())
+                apart = [isl.Map.from_pw_aff(b.sub(a)).range() for a, b in zip(mine, theirs, strict=True)]
+                ends = [(isl.least(by, 0), isl.greatest(by, 0)) for by in apart]
+                if all(end == (0, 0) for end in ends[:-1]) and ends[-1] in ((1, 1), (-1, -1)):
+                    return int(ends[-1] == (-1, -1))
+        raise NotVectorised(f"every second element of {read.array}")
 
     def _of_column(self, at: int, target: Access) -> isl.Map:
         """{ [c…] -> A[a…] } of what a statement in a loop inside of the row touches, without that loop."""

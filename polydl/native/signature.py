@@ -17,7 +17,7 @@ from polydl.frontend.meaning.symbols import Scope, mentions
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.isl import quota, to_int
-from polydl.model.scop import Array, Region, Scop, Storage
+from polydl.model.scop import Region, Scop, Storage
 from polydl.model.types import CHAR, ElementType, element_type
 
 

@@ -154,15 +154,25 @@ class Program:
                     inner |= dict.fromkeys(own_statements(below), loop)
         names = own_statements(node)
         plain = all(len(self._paths[name].loops) == level + (name in inner) for name in names)
-        if not inner or not plain or self._options is None or around.run is not Run.SERIAL or any(True for _ in kernels(node)):
+        if (
+            not inner
+            or not plain
+            or self._options is None
+            or around.run is not Run.SERIAL
+            or any(True for _ in kernels(node))
+        ):
             return None
         paths_ = [self._paths[name] for name in names]
-        inside = [Inside(p.work.statement, p.loops[:level], (), inner.get(n)) for n, p in zip(names, paths_, strict=True)]
+        inside = [
+            Inside(p.work.statement, p.loops[:level], (), inner.get(n)) for n, p in zip(names, paths_, strict=True)
+        ]
         if not self.footprints.becomes_row(inside, self._options):
             return None
         target = target_isa(self.machine)
         several = [
-            Inner(p.work, p.step(around), p.shares([], level), 1.0, inner=round(p.entries(level + 1) / p.entries(level)))
+            Inner(
+                p.work, p.step(around), p.shares([], level), 1.0, inner=round(p.entries(level + 1) / p.entries(level))
+            )
             if name in inner
             else Inner(p.work, p.step(around), p.shares([], level), 1.0)
             for name, p in zip(names, paths_, strict=True)

@@ -387,7 +387,12 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
 def _gathers(one: Inner) -> bool:
     """Whether a statement accumulates into the same element while the loop runs, so that lanes are put together."""
     body = one.work.statement.body
-    return not one.inner and one.work.accumulates and isinstance(body, Assignment) and one.work.moves(one.step)[body.target] == 0
+    return (
+        not one.inner
+        and one.work.accumulates
+        and isinstance(body, Assignment)
+        and one.work.moves(one.step)[body.target] == 0
+    )
 
 
 _TEMPORARY = 6
