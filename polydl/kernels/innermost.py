@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised
@@ -50,6 +51,12 @@ class Printed:
         pairs = one.apply_range(other.reverse())
         return bool(isl.agree(pairs, range(self.loops.dims[0])).is_empty())
 
+    def along(self, array: Array, at: int, access: int) -> int | None:
+        """By how many elements an iteration of a statement's loop inside of the row moves an access; None where that is
+        not one number."""
+        relation = self.relation(at, self.body[at].statement.accesses[access])
+        return 0 if array.is_scalar else _elements(array, relation, isl.domain_arity(relation) - 1)
+
     def growth(self, at: int, value: isl.PwAff) -> int | None:
         """By how much a value of a statement grows from one column to the next; None where it is not one number."""
         relation = self.body[at].schedule.reverse().apply_range(isl.Map.from_pw_aff(value))
@@ -75,6 +82,8 @@ class Innermost:
     """Instances of each statement in a column: more than one where loops inside are written out."""
     printed: Printed | None = None
     """None: only what it would take is asked."""
+    inner: Mapping[int, int] = field(default_factory=dict)
+    """Statements that each column runs in one more loop, by their place: its iterations, any number of them known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +137,10 @@ def printed(
     loops: RowLoops,
     body: Sequence[RowStatement],
     options: RowOptions,
+    inner: Mapping[int, int] = MappingProxyType({}),
 ) -> Innermost:
-    """The piece that printed loops are. Raises NotVectorised where they are no row: a call, iterations that need each
-    other."""
+    """The piece that printed loops are; `inner`: see `Innermost`. Raises NotVectorised where they are no row: a call,
+    iterations that need each other."""
     for at in body:
         if not isinstance(at.statement.body, Assignment):
             raise NotVectorised(f"{at.statement.name} is a call")
@@ -140,7 +150,7 @@ def printed(
         tuple(_move(arrays[a.array], where.relation(n, a), loops) for a in s.accesses) for n, s in enumerate(statements)
     )
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
-    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where)
+    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
     _check_independent(piece, where)
     return piece
 
@@ -181,6 +191,12 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
         if piece.moves[at][statement.body.target] is None:
             target = statement.accesses[statement.body.target].array
             raise NotVectorised(f"{target} does not move by the same number of elements all along the row")
+    written = {a.array for s in piece.statements for a in s.accesses if a.write}
+    for at in piece.inner:
+        body = piece.statements[at].body
+        own = piece.statements[at].accesses[body.target].array if isinstance(body, Assignment) else ""
+        if any(a.array != own and a.array in written for a in piece.statements[at].accesses):
+            raise NotVectorised("a sum inside of a row over what the row changes")
     for one, statement in enumerate(piece.statements):
         for number, a in enumerate(statement.accesses):
             if not a.write or piece.moves[one][number] == 0:

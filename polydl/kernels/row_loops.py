@@ -32,18 +32,22 @@ class RowLoops:
     """Iterations of all but the first."""
 
 
-def together(body: Sequence[RowStatement]) -> list[RowStatement]:
-    """The statements of a body in terms of the loops that are not written out, where all of them run. Raises
-    NotVectorised."""
+def together(body: Sequence[RowStatement], inner: Sequence[bool] = ()) -> list[RowStatement]:
+    """The statements of a body in terms of the loops that are not written out, where all of them run; those that are in
+    one more loop (`inner`), which runs wherever the others do, in terms of that one, too. Raises NotVectorised."""
     found = [_in_loops(at) for at in body]
-    if len({isl.range_arity(schedule) for schedule in found}) > 1:
+    outer = [schedule for k, schedule in enumerate(found) if not (inner and inner[k])]
+    if not outer or len({isl.range_arity(schedule) for schedule in outer}) > 1:
         raise NotVectorised("statements in different loops")
-    common = found[0].range()
-    for other in found[1:]:
+    depth = isl.range_arity(outer[0])
+    if any(inner) and any(isl.range_arity(s) != depth + int(more) for s, more in zip(found, inner, strict=True)):
+        raise NotVectorised("statements in different loops")
+    common = outer[0].range()
+    for other in outer[1:]:
         common = common.intersect(other.range())
     return [
-        RowStatement(at.statement, schedule.intersect_range(common).coalesce())
-        for at, schedule in zip(body, found, strict=True)
+        RowStatement(at.statement, schedule if inner and inner[k] else schedule.intersect_range(common).coalesce())
+        for k, (at, schedule) in enumerate(zip(body, found, strict=True))
     ]
 
 

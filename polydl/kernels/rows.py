@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from polydl.kernels.accumulators import Accumulator, together
+from polydl.kernels.accumulators import MOST_TOGETHER, Accumulator, together
 from polydl.kernels.family import Cycles
+from polydl.kernels.inner_sums import Operand, Sum, inner_sum, sum_cycles, sums_prologue
 from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFunction
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
@@ -28,8 +29,13 @@ from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping
 from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
-from polydl.model.types import I64, ElementType
+from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
 from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
+
+APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
+"""Types of elements of which a vector can be loaded one by one (templates/row_sums.c.j2)."""
+_LAST = "(cut ? (ptrdiff_t)polydl_f32_count(part) - 1 : POLYDL_F32_LANES - 1)"
+"""C of the number of a step's last column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ class _Builder:
     """Plain C that does what `lines` do, in column j."""
     narrow: bool = False
     """Whether it converts (kernels.narrow_text)."""
+    sums: list[Sum] = field(default_factory=list)
+    """The functions of sums inside of the row."""
 
     @property
     def vector(self) -> str:
@@ -125,6 +133,14 @@ class _Builder:
         if move == 0:
             name = self.argument(at, access, pointer=False).name
             return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
+        if move != 1 and self.piece.inner and self.narrow and isinstance(move, int) and held in APART:
+            # A load for each lane: beside a sum for each of them it is little.
+            name = self.argument(at, access, pointer=True).name
+            step = f"{move} * (ptrdiff_t)sizeof *{name}"
+            return (
+                f"polydl_f32_apart_{held.name}({name} + polydl_column * {move}, {step}, {_LAST})",
+                f"{name}[j * {move}]",
+            )
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
         name = self.argument(at, access, pointer=True).name
@@ -199,6 +215,57 @@ class _Builder:
             address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
             self.stored[address] = (target.array, name)
 
+    def add_sum(self, at: int) -> None:
+        """The line of a sum that each column has of its own, in a loop inside of it. Raises NotVectorised."""
+        statement, extent = self.piece.statements[at], self.piece.inner[at]
+        body = statement.body
+        assert isinstance(body, Assignment)
+        target = statement.accesses[body.target]
+        before = next((variable for array, _, variable in reversed(self.values) if array == target.array), None)
+        if not self.narrow or target.array not in self.where.private or before is None or body.op not in ("+=", "-="):
+            raise NotVectorised(f"{statement.name} is no sum that begins in its column")
+        if self.held(at, body.target) is not I32 or body.target_read is None:
+            raise NotVectorised(f"{statement.name} adds up {self.held(at, body.target)}")
+        plain: dict[int, str] = {}
+
+        def load(access: int) -> Operand:
+            read = statement.accesses[access]
+            along, move = self.where.along(self.piece.arrays[read.array], at, access), self.move(at, access)
+            if read.array == target.array or along is None or not isinstance(move, int):
+                raise NotVectorised(f"{read.array} does not move evenly")
+            name = self.argument(at, access, pointer=True).name
+            plain[access] = f"{name}[j * {move} + polydl_j * {along}]"
+            return Operand(name, self.held(at, access), move, along, self._in_pair(at, access) if along == 2 else 0)
+
+        made = inner_sum(body.value, extent, load, negative=body.op == "-=")
+        name = f"polydl_v{len(self.values)}"
+        self.sums.append(made)
+        self.lines.append(f"const {register(I32)} {name} = {before} + {made.call(_LAST)};")
+        adding = scalar_text(body.value, plain.__getitem__)
+        counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
+        self.plain.append(f"{I32} {name} = {before}; {counted} {name} {body.op} {adding};")
+        self.values.append((target.array, self._of_column(at, target), name))
+
+    def _in_pair(self, at: int, access: int) -> int:
+        """Whether a sum reads the neighbour behind an element, too (0), or the one before (1). Raises NotVectorised."""
+        read = self.piece.statements[at].accesses[access]
+        mine = isl.components(self.where.relation(at, read).as_pw_multi_aff())
+        for other in self.piece.inner:
+            for one in self.piece.statements[other].accesses:
+                if one.array != read.array or not self.piece.arrays[read.array].layout.is_row_major:
+                    continue
+                theirs = isl.components(self.where.relation(other, one).as_pw_multi_aff())
+                apart = [isl.Map.from_pw_aff(b.sub(a)).range() for a, b in zip(mine, theirs, strict=True)]
+                ends = [(isl.least(by, 0), isl.greatest(by, 0)) for by in apart]
+                if all(end == (0, 0) for end in ends[:-1]) and ends[-1] in ((1, 1), (-1, -1)):
+                    return int(ends[-1] == (-1, -1))
+        raise NotVectorised(f"every second element of {read.array}")
+
+    def _of_column(self, at: int, target: Access) -> isl.Map:
+        """{ [c…] -> A[a…] } of what a statement in a loop inside of the row touches, without that loop."""
+        relation = self.where.relation(at, target)
+        return isl.domain_onto(relation, range(isl.domain_arity(relation) - 1))
+
     def _accumulate(
         self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Place]
     ) -> None:
@@ -227,6 +294,8 @@ class _Builder:
         x = ""
         if how.rounds and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
+        if (beside or how.regrouping is Regrouping.FIRST) and self.sums:
+            raise NotVectorised(f"{statement.name} looks for a column once more, sums inside of it included")
         if beside or how.regrouping is Regrouping.FIRST:
             x = scalar_text(how.value, plain.__getitem__)
         more = row.step.format(v=self.vector, m=f"*{name}", x="polydl_x")
@@ -270,6 +339,8 @@ class _Builder:
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
             assert isinstance(body, Assignment)
+            if at in self.piece.inner:
+                continue  # it reads all that it has
             reads = sure_loads(body.value)
             for number, access in enumerate(statement.accesses):
                 known = access.write or number in reads or number == body.target_read
@@ -320,7 +391,8 @@ class GeneralRow(OfRows):
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
         keeping = _Builder(piece, piece.printed, widest).winners()
-        others = [s for at, s in enumerate(piece.statements) if at not in keeping]
+        inner = piece.inner
+        others = [s for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
         widest = row_element(types)
         built = _Builder(piece, piece.printed, widest, narrow=converts(types))
@@ -328,7 +400,9 @@ class GeneralRow(OfRows):
             return ()
         try:
             for at in range(len(piece.statements)):
-                if at not in keeping:
+                if at in inner:
+                    built.add_sum(at)
+                elif at not in keeping:
                     built.add(at, {k: one for k, (found, one) in keeping.items() if found == at})
             built.check_searches()
             built.check_loads()
@@ -340,8 +414,8 @@ class GeneralRow(OfRows):
         piece = use.piece
         lanes = max(1, isa.vector_bytes // use.element.bytes)
         steps = []
-        for statement, moves, shares, times in zip(
-            piece.statements, piece.moves, piece.shares, piece.times, strict=True
+        for at, (statement, moves, shares, times) in enumerate(
+            zip(piece.statements, piece.moves, piece.shares, piece.times, strict=True)
         ):
             moving = [
                 (move, share)
@@ -349,6 +423,9 @@ class GeneralRow(OfRows):
                 if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
             ]
             ops = arithmetic(statement)
+            if at in piece.inner:
+                steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa))
+                continue
             steps.append(times * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
         return Cycles(shape * sum(steps))
 
@@ -367,6 +444,8 @@ def _cycles(builder: _Builder) -> float:
     counts = [arithmetic(statement) for statement in builder.piece.statements]
     loads = sum(a.pointer and not a.written for a in builder.arguments)
     simple = sum(c.simple for c in counts) - sum(a.op == "=" for a in builder.accumulators)
+    if builder.sums:
+        return float(MOST_TOGETHER)  # its columns are enough to do at a time
     return max(loads, simple) / 2 + sum(c.slow + c.vector_instructions for c in counts)
 
 
@@ -382,7 +461,8 @@ def _shift(builder: _Builder, argument: _Argument) -> str:
         assert isinstance(body, Assignment)
         grows = builder.where.growth(of.statement, affine_values(body.value)[of.access].value)
         return _times(grows, "from") if grows else ""
-    return " + from" if of.pointer and builder.move(of.statement, of.access) == 1 else ""
+    move = builder.move(of.statement, of.access)
+    return f" + {'' if move == 1 else f'{move} * '}from" if of.pointer and move else ""
 
 
 def _rendered(builder: _Builder) -> RowFunction:
@@ -428,6 +508,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
+    before = (*before, *([sums_prologue(), *(one.text for one in builder.sums)] if builder.sums else []))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )

@@ -32,6 +32,8 @@ class Inside:
     """Above it, outermost first, the innermost one included."""
     written_out: tuple[Member, ...]
     """Those below that, all of them written out."""
+    inner: Member | None = None
+    """The one loop below that, inside of the row, in which each column adds something up."""
 
 
 def row_options(scop: Scop, part: Node) -> RowOptions | None:
@@ -54,11 +56,14 @@ def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], 
         if all(s.name in names for s in scop.statements if any(a.array == name for a in s.accesses))
     )
     try:
-        running = [at for one in inside for at in _instances(one)]
+        running = [(at, one.inner) for one in inside for at in _instances(one)]
         if not running:
             return False  # the loop has no iteration
-        body = together(running)
-        return has_row(printed(scop.arrays, own, row_loops(body, ()), body, options))
+        inner = [loop is not None for _, loop in running]
+        body = together([at for at, _ in running], inner)
+        loops = row_loops([at for at, more in zip(body, inner, strict=True) if not more], ())
+        sums = {k: _iterations(at, loop) for k, (at, loop) in enumerate(running) if loop is not None}
+        return has_row(printed(scop.arrays, own, loops, body, options, sums))
     except NotVectorised:
         return False
 
@@ -67,7 +72,7 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
     """The statement once for each iteration of the loops that are written out. Raises NotVectorised where they are not
     short."""
     name, domain = inside.statement.name, inside.statement.domain
-    around = [member.affs[name] for member in inside.loops]
+    around = [member.affs[name] for member in (*inside.loops, *([inside.inner] if inside.inner is not None else []))]
     written_out = [member.affs[name] for member in inside.written_out]
     every = [_values(aff, domain) for aff in written_out]
     if math.prod(map(len, every)) > WRITTEN_OUT:
@@ -78,6 +83,15 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
             some = some.intersect(isl.Map.from_aff(aff).intersect_range(value).domain())
         if not some.is_empty():
             yield RowStatement(inside.statement, map_from_affs(domain, around).intersect_domain(some))
+
+
+def _iterations(at: RowStatement, loop: Member) -> int:
+    """How often a loop runs. Raises NotVectorised where that is not one number."""
+    values = isl.Map.from_aff(loop.affs[at.statement.name]).intersect_domain(at.statement.domain).range()
+    least, most = isl.least(values, 0), isl.greatest(values, 0)
+    if least is None or most is None or least < 0:
+        raise NotVectorised("a loop of any length inside of a row")
+    return most - least + 1
 
 
 def _values(aff: isl.Aff, domain: isl.Set) -> list[isl.Set]:

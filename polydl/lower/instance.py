@@ -78,6 +78,11 @@ class Place:
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
+        if found.behind:
+            rows = len(subscripts) - found.behind
+            moved = (times(self._inside(found.in_front, d), s) for d, s in enumerate(subscripts[:rows]))
+            own = (reduce(plus, moved, Int(0)), *subscripts[rows:])
+            return Item(found.name, own) if found.members is None else _member(found, own, subscript)
         start: Expr = Int(0)
         strides = found.layout.strides
         if strides is None and found.layout.is_row_major:
@@ -122,7 +127,7 @@ def _member(array: Array, subscripts: tuple[Expr, ...], subscript: isl.PwMultiAf
     the element."""
     assert array.members is not None
     *outer, place = subscripts
-    first, last = isl.bounds(isl.Map.from_pw_multi_aff(subscript).range(), len(outer))
+    first, last = isl.bounds(isl.Map.from_pw_multi_aff(subscript).range(), len(array.extents) - 1)
     stem = array.members.run(first, last)
     known = place.value if isinstance(place, Int) else first if first == last else -1
     if stem is not None and known < 0:

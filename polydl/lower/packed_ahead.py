@@ -44,7 +44,7 @@ class Ahead:
     def text(self, scop: Scop, names: Names, helpers: Helpers) -> str:
         """File-scope C: the functions."""
         array = self.pack.operand.array
-        linear = replace(scop.arrays[array], name="polydl_from", linear=True)
+        linear = replace(scop.arrays[array], name="polydl_from", linear=True, behind=0)
         inside = replace(scop, arrays={**scop.arrays, array: linear})
         code = Writer(inside, names, helpers, {self.pack.name: self.printer}).write(_tree(self.pack))
         return (

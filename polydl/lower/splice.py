@@ -32,7 +32,7 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
     for array in scop.arrays.values():
         if array.members is not None and re.search(rf"&{re.escape(array.spelled)}\b", replacement + otherwise):
             # Code that computes addresses, instead of naming members, knows how large an element is.
-            subscripts = "[0]" * (len(array.extents) - 1)
+            subscripts = "[0]" * (array.subscripts - 1)
             values.append(f"sizeof({array.spelled}{subscripts}) == {array.members.bytes}")
     if otherwise and sizes:
         text, sizes = _either(sizes, text, otherwise, newline), []

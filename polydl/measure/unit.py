@@ -150,7 +150,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
 
 def _subscripts(array: Array) -> str:
     """C's subscripts of an element, in `polydl_at`."""
-    return "".join(f"[polydl_at[{k}]]" for k in range(1 if array.linear else len(array.extents)))
+    return "".join(f"[polydl_at[{k}]]" for k in range(array.subscripts))
 
 
 def _global_row(array: Array, place: str = "") -> str:
@@ -165,7 +165,7 @@ def _element_size(array: Array) -> str:
     """C for the bytes of an element; wrong on purpose where structures are not as large as they were taken to be."""
     if array.members is None or array.storage is not Storage.GLOBAL:
         return f"sizeof({array.element})"
-    whole = f"sizeof({array.spelled}{'[0]' * (len(array.extents) - 1)})"
+    whole = f"sizeof({array.spelled}{'[0]' * (array.subscripts - 1)})"
     return f"{whole} == {array.members.bytes} ? sizeof({array.element}) : {whole}"
 
 
@@ -174,7 +174,7 @@ def _laid_out(scop: Scop) -> list[str]:
     taken to be."""
     mixed = [array for array in passed_arrays(scop) if array.members is not None and array.members.of]
     return [
-        f"_Static_assert(sizeof({array.spelled}{'[0]' * (len(array.extents) - 1)}) == {array.members.bytes}, "
+        f"_Static_assert(sizeof({array.spelled}{'[0]' * (array.subscripts - 1)}) == {array.members.bytes}, "
         f"\"members of '{array.spelled}' of several types are not where their alignments put them: is it packed? \"\n"
         '"then use members of one type in a region");'
         for array in mixed

@@ -111,6 +111,9 @@ class Array:
     linear: bool = False
     """True when the source subscripts it as one linear array (`A[i*N + j]`, `*(p + i*N + j)`) and the dimensions
     were recovered: printed as `name[address]`, the address as `layout` has it."""
+    behind: int = 0
+    """Of a linear array how many of its last dimensions are subscripts of C behind the address: `p[i*N + j].x[k]`,
+    `p[i*N + j][k]`. The address counts the elements that these make up together."""
     restrict: bool = False
     """No other pointer of the function reaches this memory (restrict, or not a pointer parameter at all)."""
     const: bool = False
@@ -137,6 +140,17 @@ class Array:
     @property
     def is_scalar(self) -> bool:
         return not self.extents
+
+    @property
+    def subscripts(self) -> int:
+        """How many subscripts an element has in C, with the member of a structure counted as one."""
+        return 1 + self.behind if self.linear else len(self.extents)
+
+    @property
+    def in_front(self) -> Array:
+        """The array of what the address of a linear array counts, without the dimensions behind."""
+        ahead = len(self.extents) - self.behind
+        return replace(self, extents=self.extents[:ahead], layout=NO_AXES, behind=0, members=None)
 
     @property
     def spelled(self) -> str:

@@ -17,7 +17,7 @@ from polydl.frontend.meaning.symbols import Scope, mentions
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.isl import quota, to_int
-from polydl.model.scop import Array, Region, Scop, Storage
+from polydl.model.scop import Region, Scop, Storage
 from polydl.model.types import CHAR, ElementType, element_type
 
 
@@ -228,14 +228,11 @@ def _least(name: str, scops: Sequence[Scop]) -> int | None:
                 reached = access.relation.range()
                 if reached.is_empty() or not (access.exact or reached.is_bounded()):
                     continue  # nothing is read, or nothing says how far
-                offset = _offset(array, reached)
+                if array.linear:
+                    reached = isl.project_onto(reached, range(len(array.extents) - array.behind))
+                offset = array.in_front.layout.address(reached) if array.linear else isl.coordinate(reached, 0)
                 low, high = reached.min_val(offset), reached.max_val(offset)
             if not low.is_int() or to_int(low) < 0:
                 raise InputError(f"{scop.function} reaches elements before the start of '{name}'", access.span)
             highest = max(to_int(high), -1 if highest is None else highest)
     return None if highest is None else highest + 1
-
-
-def _offset(array: Array, reached: isl.Set) -> isl.Aff:
-    """The first subscript, or the linear offset of an array that is subscripted linearly."""
-    return array.layout.address(reached) if array.linear else isl.coordinate(reached, 0)

@@ -36,13 +36,11 @@ def strides_of(array: Array) -> tuple[Affine, ...]:
     """Elements between neighbours of each dimension as it is subscripted. Raises Unreadable."""
     if array.is_scalar:
         return ()
-    if array.linear:
-        return (number(1),)
     known = array.layout.strides
-    if known is not None:
+    if known is not None and not array.linear:
         return tuple(map(number, known))
     found = [number(1)]
-    for extent in reversed(array.extents[1:]):
+    for extent in reversed(array.extents[len(array.extents) - array.behind if array.linear else 1 :]):
         found.insert(0, product(found[0], known_extent(array, extent)))
     return tuple(found)
 

@@ -46,7 +46,7 @@ def _of_element(element: Any, arrays: Mapping[str, Array]) -> list[Array]:
         element, depth = element.name, depth + 1
     name = element.name if isinstance(element, c_ast.ID) else ""
     alike = (array for array in arrays.values() if array.spelled == name and array.members is not None)
-    return [array for array in alike if depth == len(array.extents) - 1]
+    return [array for array in alike if depth == array.subscripts - 1]
 
 
 def _named(element: Any, array: Array) -> Any:

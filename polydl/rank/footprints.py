@@ -118,7 +118,7 @@ class Footprints:
         texts = [
             tuple(member.text(one.statement.name) for member in loops)
             for one in inside
-            for loops in (one.loops, one.written_out)
+            for loops in (one.loops, one.written_out, () if one.inner is None else (one.inner,))
         ]
         key = tuple(one.statement.name for one in inside), tuple(texts), options
         if key not in self._rows:

@@ -99,6 +99,8 @@ class Program:
                 below = Band(tuple(rest), child) if rest else child
                 inside = max(self._paths[n].entries(level + 1) / self._paths[n].entries(level) for n in names)
                 row = self._piece(names, level)
+                if not rest and (sums := self._with_sums(child, level + 1, first, inside)) is not None:
+                    return Repeat(row, inside, sums)
                 return Repeat(row, inside, self._step(below, level + 1, first, inside), first.run is Run.PARALLEL)
             case Children(children):
                 parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
@@ -142,6 +144,42 @@ class Program:
             path = self._paths[name]
             inside.append(Inside(path.work.statement, path.loops[:level], path.loops[level:]))
         return self.footprints.becomes_row(inside, self._options)
+
+    def _with_sums(self, node: Node, level: int, around: Member, trips: float) -> Step | None:
+        """The step of a row whose columns add something up in loops of their own; None where it becomes none."""
+        inner: dict[str, Member] = {}
+        for child in node.children if isinstance(node, Children) else ():
+            match child:
+                case Band((loop,), Leaf() | Children() as below) if loop.run is Run.SERIAL and written_out(below):
+                    inner |= dict.fromkeys(own_statements(below), loop)
+        names = own_statements(node)
+        plain = all(len(self._paths[name].loops) == level + (name in inner) for name in names)
+        if (
+            not inner
+            or not plain
+            or self._options is None
+            or around.run is not Run.SERIAL
+            or any(True for _ in kernels(node))
+        ):
+            return None
+        paths_ = [self._paths[name] for name in names]
+        inside = [
+            Inside(p.work.statement, p.loops[:level], (), inner.get(n)) for n, p in zip(names, paths_, strict=True)
+        ]
+        if not self.footprints.becomes_row(inside, self._options):
+            return None
+        target = target_isa(self.machine)
+        several = [
+            Inner(
+                p.work, p.step(around), p.shares([], level), 1.0, inner=round(p.entries(level + 1) / p.entries(level))
+            )
+            if name in inner
+            else Inner(p.work, p.step(around), p.shares([], level), 1.0)
+            for name, p in zip(names, paths_, strict=True)
+        ]
+        columns = max(self._paths[name].work.instances for name in names if name not in inner)
+        cycles = iteration_cycles(several, Way.ROW, max(trips, 1.0), target) * columns
+        return Innermost(self._piece(names, level), self.machine.seconds(cycles))
 
     def _lanes(self, names: Sequence[str], level: int) -> Member | None:
         """The loop around the innermost one that runs in vectors, if any."""

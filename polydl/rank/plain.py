@@ -170,6 +170,8 @@ class Inner:
     """Instances in one iteration: more than one where loops inside are written out."""
     across: tuple[float, ...] | None = None
     """By how much the iterators move from lane to lane, where it is a loop around that runs in vectors."""
+    inner: int = 0
+    """Iterations of a loop inside of the row in which each column adds something up; 0: it is in none."""
 
 
 def latency(several: Sequence[Inner], target: Isa) -> float:
@@ -373,6 +375,7 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
         tuple(one.work.moves(one.step) for one in several),
         tuple(one.share for one in several),
         tuple(one.times for one in several),
+        inner={at: one.inner for at, one in enumerate(several) if one.inner},
     )
     vectors = [work for work in works if not keeps(work.statement)]
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
@@ -384,7 +387,12 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
 def _gathers(one: Inner) -> bool:
     """Whether a statement accumulates into the same element while the loop runs, so that lanes are put together."""
     body = one.work.statement.body
-    return one.work.accumulates and isinstance(body, Assignment) and one.work.moves(one.step)[body.target] == 0
+    return (
+        not one.inner
+        and one.work.accumulates
+        and isinstance(body, Assignment)
+        and one.work.moves(one.step)[body.target] == 0
+    )
 
 
 _TEMPORARY = 6

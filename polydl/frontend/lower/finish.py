@@ -104,10 +104,11 @@ def rows_that_fit(walked: Walked, context: isl.Set) -> isl.Set:
     """The context with what makes linear subscripts those of rows: leading dimensions that are at least as long."""
     by_array: dict[str, list[RawAccess]] = {}
     for access in every_access(walked.statements):
-        if len(access.symbol.levels) == 1 and not access.chosen:
-            by_array.setdefault(access.symbol.name, []).append(access)
+        by_array.setdefault(access.symbol.name, []).append(access)
     iterators = frozenset(walked.temporaries)
     for accesses in by_array.values():
+        if not _may_be_linear(accesses):
+            continue
         used = [(access, access.where.intersect(context)) for access in accesses]
         if recover(used, iterators) is None and (fits := fitting(used, iterators)) is not None:
             context = context.intersect(fits)
@@ -132,22 +133,31 @@ def settle(
     iterators = frozenset(walked.temporaries)
     for name, accesses in by_array.items():
         shape: Shape | None = None
-        chosen = any(access.chosen for access in accesses)
-        if len(accesses[0].symbol.levels) == 1 and not chosen:
+        if _may_be_linear(accesses):
             shape = recover([(access, access.where.intersect(context)) for access in accesses], iterators)
         if shape is not None:
             linear.add(name)
-            extents[name] = shape.extents
-            subscripts |= {id(access): own for access, own in zip(accesses, shape.subscripts, strict=True)}
-            continue
-        for access in accesses:
+            extents[name] = (*shape.extents, *declared[name][1:])
+        for at, access in enumerate(accesses):
+            own, rest = ((), access.subscripts) if shape is None else (shape.subscripts[at], access.subscripts[1:])
             try:
-                subscripts[id(access)] = tuple(
-                    None if value is None else evaluator.require(value, access.node) for value in access.subscripts
-                )
+                values = [None if value is None else evaluator.require(value, access.node) for value in rest]
             except NotAffine as error:
                 errors.append(_not_linear(error, access, iterators, places))
+            else:
+                subscripts[id(access)] = (*own, *values)
     return Settled(extents, frozenset(linear), subscripts), errors
+
+
+def _may_be_linear(accesses: Sequence[RawAccess]) -> bool:
+    """Whether dimensions are looked for in the first subscripts of an array: of one that has no others, or where they
+    are not affine as they stand (`p[i*N + j].x[k]`)."""
+    if any(access.chosen for access in accesses):
+        return False
+    if len(accesses[0].symbol.levels) < 2:
+        return bool(accesses[0].symbol.levels)
+    first = [access.subscripts[0] for access in accesses]
+    return any(len(monomial) > 1 for value in first for monomial in (value.poly if value is not None else None) or {})
 
 
 def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], places: Places) -> InputError:
@@ -292,10 +302,11 @@ def arrays(
             symbol.storage,
             f"{symbol.ctype.c} {name}" if begun else symbol.declaration,
             name in settled.linear,
-            symbol.restrict,
-            symbol.const and not begun,
-            places.span(symbol.node),
-            symbol.is_static,
+            restrict=symbol.restrict,
+            const=symbol.const and not begun,
+            span=places.span(symbol.node),
+            static=symbol.is_static,
             members=symbol.members,
+            behind=len(symbol.levels) - 1 if name in settled.linear else 0,
         )
     return result

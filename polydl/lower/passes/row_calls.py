@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from polydl.kernels.families import row_function
@@ -84,7 +84,7 @@ class Rows:
             return None
         conditions = tuple(dict.fromkeys(condition for part in parts for condition in part.conditions))
         if not conditions:
-            return self._call(chain, [part.instance for part in parts])
+            return self._call(chain, parts)
         inside = {loop.variable for loop in chain}
         if not self.options.jam or any(inside & set(names(condition)) for condition in conditions):
             return None
@@ -93,14 +93,15 @@ class Rows:
     def _cases(self, chain: Sequence[For], parts: Sequence[_Part], conditions: tuple[Expr, ...]) -> Node | None:
         """A row for each of the ways in which conditions may hold that do not change in it: where iterations are left
         over that do not fill a block, less runs. None where these are too many."""
-        if len(conditions) > _MOST_CONDITIONS or any(part.instance.row is None for part in parts):
+        if len(conditions) > _MOST_CONDITIONS or any(part.instance.row is None or part.inner for part in parts):
             return None
         found: Node | None = None
         for held in product((False, True), repeat=len(conditions)):
             true = {one for one, holds in zip(conditions, held, strict=True) if holds}
-            running = [part.instance for part in parts if true.issuperset(part.conditions)]
-            others = [part.instance for part in parts if not true.issuperset(part.conditions)]
-            if not may_run([one.row for one in running if one.row], [one.row for one in others if one.row]):
+            running = [part for part in parts if true.issuperset(part.conditions)]
+            rows = [part.instance.row for part in running]
+            others = [part.instance.row for part in parts if not true.issuperset(part.conditions)]
+            if not may_run([one for one in rows if one], [one for one in others if one]):
                 continue
             called = self._call(chain, running) if running else Block(())
             if called is None:
@@ -109,9 +110,9 @@ class Rows:
             found = called if found is None else If(every(guard), called, found)
         return found
 
-    def _call(self, chain: Sequence[For], instances: Sequence[Instance]) -> Node | None:
+    def _call(self, chain: Sequence[For], parts: Sequence[_Part]) -> Node | None:
         """The call that runs the loops with these statements in the innermost one."""
-        node = chain[0]
+        node, instances = chain[0], [part.instance for part in parts]
         users = [(one, one.row) for one in instances if one.row is not None]
         last = [loop.last for loop in chain]
         if len(users) < len(instances) or None in last:
@@ -129,9 +130,10 @@ class Rows:
             if all(s.name in inside for s in self.scop.statements if any(a.array == name for a in s.accesses))
         )
         try:
-            statements = together([at for _, at in users])
-            loops = row_loops(statements, numbers)
-            piece = printed(self.scop.arrays, private, loops, statements, self.options)
+            statements = together([at for _, at in users], [part.inner is not None for part in parts])
+            loops = row_loops([s for s, part in zip(statements, parts, strict=True) if part.inner is None], numbers)
+            sums = {at: part.inner.iterations for at, part in enumerate(parts) if part.inner is not None}
+            piece = printed(self.scop.arrays, private, loops, statements, self.options, sums)
         except NotVectorised:
             return None
         made = row_function(piece)
@@ -146,6 +148,7 @@ class Rows:
         given = [_argument(argument, [user for user, _ in users]) for argument in made.arguments]
         call: Expr = Invoke(made.name, (length, *given))
         known = {loop.variable: loop.first for loop in chain if isinstance(loop.first, Int) and loop.first.value >= 0}
+        known |= {part.inner.variable: Int(part.inner.first) for part in parts if part.inner is not None}
         if known:
             call = substituted(call, known)
         counted = zip(chain, [1, *loops.extents], strict=True)
@@ -168,6 +171,17 @@ class _Part:
     instance: Instance
     conditions: tuple[Expr, ...]
     """It runs where these hold."""
+    inner: _Inner | None = None
+    """The loop around it inside of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A loop of constant length."""
+
+    variable: str
+    first: int
+    iterations: int
 
 
 def _parts(node: Node, conditions: tuple[Expr, ...] = ()) -> list[_Part] | None:
@@ -180,6 +194,13 @@ def _parts(node: Node, conditions: tuple[Expr, ...] = ()) -> list[_Part] | None:
             return None if None in found else [one for part in found if part is not None for one in part]
         case If(condition, then, None):
             return _parts(then, (*conditions, condition))
+        case For(first=Int(first), last=Int(last)) if first >= 0 and not conditions:
+            found = [_parts(part) for part in (node.body.parts if isinstance(node.body, Block) else (node.body,))]
+            inside = [one for part in found if part is not None for one in part]
+            if None in found or any(one.conditions or one.inner for one in inside):
+                return None
+            inner = _Inner(node.variable, first, last - first + 1)
+            return [replace(one, inner=inner) for one in inside]
         case _:
             return None
 
