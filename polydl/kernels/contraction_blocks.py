@@ -9,13 +9,13 @@ from functools import cache
 from polydl.dependences.nests import Nest
 from polydl.kernels.block_cycles import block_cycles
 from polydl.kernels.family import Cycles
-from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, generate
+from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction, generate, shared_taps
 from polydl.kernels.reference import loops
-from polydl.model.contraction import Operand
+from polydl.model.contraction import Contraction, Operand
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
 from polydl.schedule.grouping import grouping
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.target.isa import Isa, register_blocks
 from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
 
@@ -54,6 +54,8 @@ class ContractionUse:
     """How it multiplies."""
     in_place: bool = False
     """See `Grouping.in_place`."""
+    window: int = 0
+    """Not 0: A is read in vectors, too, and so many taps of neighbouring rows are the same (`taps`)."""
     spec: MicrokernelSpec | None = None
     """What the calls pass, which is decided when operands and what is fused have their places; its block is a shape's.
     None: not yet."""
@@ -92,6 +94,7 @@ class Contractions:
                     piece.counts[columns].extent,
                     tuple(piece.counts[r].extent for r in found.reductions),
                     inner_product(found) or FMA,
+                    window=_window(found, piece, rows, columns, {r: piece.counts[r].extent for r in found.reductions}),
                 )
                 for rows in found.rows(columns) or (None,)
             )
@@ -100,7 +103,7 @@ class Contractions:
     def shapes(self, use: ContractionUse, isa: Isa) -> Sequence[Block]:
         """For each number of vectors the block that loses least to remainders and ports, by `price`."""
         best: dict[int, tuple[tuple[float, float], int]] = {}
-        for m, n in register_blocks(use.element, isa.multiplying(use.product), 0.0):
+        for m, n in register_blocks(use.element, _core(use, isa), 0.0):
             m = m if use.row_extent is None else min(m, max(use.row_extent, 1))
             n = n if use.column_extent is None else min(n, max(use.column_extent, 1))
             offer = price(use, Block(m, n), isa), m
@@ -112,6 +115,8 @@ class Contractions:
         not, a panel holds the columns, or rows, of a block side by side for each step of the reductions; which of
         these are in groups of neighbours depends on the loops inside (`schedule.grouping`), and whether A has them side
         by side as it is."""
+        if use.window:
+            return {}
         mixed = not use.left.element is use.right.element is use.element
         needed = ["A", "B"] if mixed else [] if use.right.strides[use.columns] == 1 else ["B"]
         needed = [role for role in needed if not (role == "A" and use.in_place)]
@@ -123,7 +128,7 @@ class Contractions:
         part of one where groups of iterations are multiplied at once. C is loaded and stored once per block: one store
         per cycle, the loads beside them. The pipeline of FMAs fills and drains once per call."""
         rows, columns = _extents(use, shape)
-        isa = isa.multiplying(use.product)
+        isa = _core(use, isa)
         step = block_cycles(isa, use.element, shape.m, shape.n, rows, columns) / use.product.group
         return Cycles(step, float(shape.m * -(-shape.n // isa.lanes(use.element))), float(2 * isa.latency))
 
@@ -142,16 +147,36 @@ def inside(use: ContractionUse, structure: NestLoops) -> ContractionUse:
     kernel, counts = structure.kernel, structure.nest.counts
     assert kernel is not None
     rows, groups = None if kernel.rows is None else kernel.rows.iterator, grouping(structure)
-    reductions = tuple(loop.iterator for loop in kernel.reductions)
+    extents = {loop.iterator: loop.within or counts[loop.iterator].extent for loop in kernel.reductions}
     return replace(
         use,
         rows=rows,
         row_extent=1 if rows is None else counts[rows].extent,
-        reductions=reductions,
-        reduction_extents=tuple(loop.within or counts[loop.iterator].extent for loop in kernel.reductions),
+        reductions=tuple(extents),
+        reduction_extents=tuple(extents.values()),
         product=groups.product,
         in_place=groups.in_place,
+        window=_window(structure.nest.contraction, structure.nest, rows, use.columns, extents),
     )
+
+
+def _window(
+    found: Contraction | None, nest: Nest, rows: str | None, columns: str, reductions: Mapping[str, int | None]
+) -> int:
+    """`ContractionUse.window` of a block with these rows, columns, and extents of reductions inside."""
+    if found is None or rows is None or not found.windows(columns):
+        return 0
+    operands = found.roles(columns)
+    assert operands is not None
+    strides = {i: stride_of(nest, operands[0], i) for i in (rows, *reductions)}
+    loops = tuple(Reduction(extent, given(strides[i]), 0) for i, extent in reductions.items())
+    shared = shared_taps(given(strides[rows]), loops)
+    return 1 if shared is None else shared.taps
+
+
+def _core(use: ContractionUse, isa: Isa) -> Isa:
+    """What runs the steps of a block."""
+    return isa.multiplying(use.product).windowed(use.window)
 
 
 def _specified(use: ContractionUse, shape: Block) -> MicrokernelSpec:
@@ -168,7 +193,7 @@ def price(use: ContractionUse, shape: Block, isa: Isa) -> tuple[float, float]:
     """By which blocks are ordered, the least first: the modelled fraction of the FMA peak (to the percent, negative),
     then the bytes that a block loads per FMA, 1/m + 1/n."""
     rows, columns = _extents(use, shape)
-    lost = -round(block_efficiency(isa.multiplying(use.product), use.element, shape.m, shape.n, rows, columns), 2)
+    lost = -round(block_efficiency(_core(use, isa), use.element, shape.m, shape.n, rows, columns), 2)
     return lost, 1 / shape.m + 1 / shape.n
 
 

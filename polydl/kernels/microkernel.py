@@ -9,6 +9,8 @@ all reduction loops, vectors of B are loaded, elements of A are broadcast.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -28,6 +30,12 @@ _ROWS_PER_POINTER = 4
 """With a run-time row stride, rows are addressed from one pointer for each four rows: p, p+s, p+2s, p+3s. With one
 pointer in all, 28 rows need 28 offsets in general registers and gcc spills them (0.74 of the speed, measured)."""
 
+MOST_TAPS = 16
+"""Of a reduction whose elements of A are shared by rows: more make too much code."""
+
+_FEW = 64
+"""Iterations of all reductions of a window that are written out one after the other."""
+
 _LINE_BYTES = 64
 """Bytes that one prefetch brings: a cache line of x86, no more than one elsewhere."""
 
@@ -44,6 +52,35 @@ class Reduction:
     """Iterations, >= 0; None = argument of the function."""
     a_stride: int | None
     b_stride: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the element
+    of C, or from a number."""
+
+    vector: str
+    """C of the vector f(x, y, m)."""
+    plain: str
+    """C of f(x, y, m) on elements."""
+    start: str = ""
+    """C of the vector that m starts from; empty: C's elements."""
+    plain_start: str = ""
+    """C of the element that it starts from."""
+    prologue: tuple[str, ...] = ()
+    """What must stand before the function, after `isa_prologue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Elements of A that several rows of a block have in common: row i's at tap t is row i + 1's at tap t - rate."""
+
+    loop: int
+    """The index of the reduction over the taps."""
+    taps: int
+    """Its iterations."""
+    rate: int
+    """By how many taps the next row is ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +132,12 @@ class MicrokernelSpec:
     """Where it multiplies groups, A and B are words of them, and strides and extents count groups."""
     in_place: bool = field(default=False, repr=False)
     """A's words are elements of an array of the program's, with their type and alignment, instead of a copy."""
+    step: Step | None = field(default=None, repr=False)
+    """What takes the place of the sum of products; None: nothing does."""
+    window: bool = field(default=False, repr=False)
+    """A has unit stride along j, too: A[i*a_m + j + r.a_stride]."""
+    scalar_b: bool = field(default=False, repr=False)
+    """B does not move along j: B[r.b_stride]. Only of windows."""
 
     @property
     def word(self) -> ElementType:
@@ -111,6 +154,12 @@ class MicrokernelSpec:
             raise ValueError(f"beta must be 0 or 1, not {self.beta}")
         if self.dtype not in self.product.sums:
             raise ValueError(f"{self.product.name} does not compute in {self.dtype}")
+        if (self.step is not None or self.window) and (self.product.in_words or self.dtype not in VECTOR_TYPES):
+            raise ValueError("steps and windows are of elements that have vectors")
+        if self.step is not None and (self.negate or self.alpha):
+            raise ValueError("a step says itself what becomes of the output")
+        if self.scalar_b and not self.window:
+            raise ValueError("one of the operands moves along the columns")
         if self.in_place and not self.product.in_words:
             raise ValueError("elements have no words to be read as")
         if (
@@ -216,7 +265,8 @@ def product_prologue(product: Product) -> str:
 
 def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
     """What the function for `spec` needs before it, without that of its epilogue."""
-    found = (isa_prologue(spec.dtype), isa_prologue(spec.word), product_prologue(spec.product))
+    own = () if spec.step is None else spec.step.prologue
+    found = (isa_prologue(spec.dtype), isa_prologue(spec.word), product_prologue(spec.product), *own)
     return tuple(dict.fromkeys(text for text in found if text))
 
 
@@ -259,7 +309,9 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     name = _name(spec)
     arguments = parameters(spec)
     inside = arguments[2:]
-    loops = [_loop(index, reduction) for index, reduction in _joined(spec)]
+    joined = _joined(spec)
+    loops = [_loop(index, reduction) for index, reduction in joined]
+    shared = shared_taps(spec.a_m, [r for _, r in joined]) if spec.window else None
     a_m, c_m = stride_text(spec.a_m, "a_m"), stride_text(spec.c_m, "c_m")
     declared = [p.declaration for p in inside]
     rest = [p.name for p in inside[3:]]
@@ -270,12 +322,15 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         """The arguments of a block that starts at these addresses and, for an epilogue, this row and column."""
         return ", ".join([a, b, c, *rest, *(place if spec.epilogue else ())])
 
+    image, weight = " + j" if spec.window else "", "" if spec.scalar_b else " + j"
     # Loops of one iteration are left out, and with them their strides.
     single = [i for i, r in enumerate(spec.reductions) if r.extent == 1]
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
     pairs = _is_paired(spec)
     choices = []
     for condition, target in (way for each in ISAS for way in each.ways(spec.product)):
+        if spec.window:
+            target = target.windowed(1 if shared is None else shared.taps)
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
         choices.append(_Choice(condition, block, min(block.rows, paired_rows(target))))
     text = (
@@ -285,7 +340,11 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             t=spec.dtype,
             word=spec.word,
             read=_read(spec),
-            multiply=f"polydl_{spec.product.call}" if spec.product.in_words else f"polydl_{spec.dtype.name}_fma",
+            multiply=_multiply(spec, name),
+            loops=loops,
+            shared=shared,
+            taps=None if shared is None else loops[shared.loop],
+            few=all(r.extent is not None for _, r in joined) and math.prod(r.extent or 0 for _, r in joined) <= _FEW,
             start=start_text(spec),
             name=name,
             spec=spec,
@@ -306,13 +365,30 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             declared=", ".join([*declared, *hook]),
             part_start=at("A", "B", "C"),
             passed=at("A", "B", "C", "row0", "column0"),
-            placed=at(f"A + i * {a_m}", "B + j", f"C + i * {c_m} + j", "i", "j"),
+            placed=at(f"A + i * {a_m}{image}", f"B{weight}", f"C + i * {c_m} + j", "i", "j"),
             row_placed=at(f"A + i * {a_m}", "B", f"C + i * {c_m}", "i", "column0"),
-            column_placed=at("A", "B + j", "C + j", "j"),
+            column_placed=at(f"A{image}", f"B{weight}", "C + j", "j"),
             signature=signature(spec),
         )
     )
     return Microkernel(name, text, tuple(p.name for p in arguments), spec)
+
+
+def _multiply(spec: MicrokernelSpec, name: str) -> str:
+    """The C function of one step of the reductions."""
+    if spec.step is not None:
+        return f"{name}_step"
+    return f"polydl_{spec.product.call}" if spec.product.in_words else f"polydl_{spec.dtype.name}_fma"
+
+
+def shared_taps(a_m: int | None, reductions: Sequence[Reduction]) -> Shared | None:
+    """Which elements of A the rows of a window share; None: none. Every place is written out."""
+    for index, one in enumerate(reductions):
+        if a_m and one.a_stride and one.extent is not None and a_m % one.a_stride == 0:
+            rate = a_m // one.a_stride
+            if 0 < rate < one.extent <= MOST_TAPS:
+                return Shared(index, one.extent, rate)
+    return None
 
 
 def stride_text(value: int | None, name: str) -> str:
@@ -330,7 +406,7 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
     for index, inner in enumerate(spec.reductions):
         if inner.extent == 1:
             continue
-        joined = _join(loops[-1][1], inner) if loops else None
+        joined = _join(loops[-1][1], inner) if loops and not spec.window else None
         if joined is None:
             loops.append((index, inner))
         else:
@@ -342,7 +418,7 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
-    if spec.word not in VECTOR_TYPES or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS):
+    if spec.step is not None or spec.window or spec.word not in VECTOR_TYPES or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS):
         return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
@@ -350,7 +426,7 @@ def _is_paired(spec: MicrokernelSpec) -> bool:
 
 def _streams_rows(spec: MicrokernelSpec) -> bool:
     """Whether rows of A are prefetched: as asked for, along an innermost reduction that runs through them."""
-    return spec.prefetch_rows > 0 and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
+    return spec.prefetch_rows > 0 and not spec.window and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
 
 
 def plain_loops(spec: MicrokernelSpec) -> list[ReductionText]:
@@ -379,6 +455,8 @@ def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the vector to store, before the epilogue."""
     v = f"polydl_{spec.dtype.name}"
+    if spec.step is not None:
+        return "sum"
     product = f"sum * {v}_all(alpha)" if spec.alpha else "sum"
     old = f"(cut ? {v}_load_part(p, part) : {v}_load(p))" if spec.beta else f"{v}_zero()"
     if spec.negate:
@@ -387,7 +465,7 @@ def _result(spec: MicrokernelSpec) -> str:
 
 
 def start_text(spec: MicrokernelSpec) -> str:
-    """Elements from the start of B to what the sums start from; empty: they start from zero. It is in a copy of B,
+    """Elements from the start of B to what the sums start from; empty: they start elsewhere. It is in a copy of B,
     whose steps follow each other without gaps: behind the last iteration of the outermost reduction."""
     if not spec.product.correction:
         return ""
@@ -403,6 +481,7 @@ def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
     forms = " in place" * spec.in_place + " no store" * (not spec.stores)
+    forms += f" {spec.step}" * (spec.step is not None) + " window" * spec.window + " scalar" * spec.scalar_b
     digest = hashlib.sha256((repr(spec) + product + forms).encode()).hexdigest()[:8]
     return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
 
@@ -412,12 +491,17 @@ def _summary(spec: MicrokernelSpec) -> str:
     c = f"C[i*{_shown(spec.c_m)} + j]"
     a = "".join(f" + r{i}*{_shown(r.a_stride)}" for i, r in enumerate(spec.reductions))
     b = "".join(f" + r{i}*{_shown(r.b_stride)}" for i, r in enumerate(spec.reductions))
+    if spec.window:
+        a = f" + j{a}"
     sign = "-" if spec.negate else "+" if spec.beta else ""
     alpha = "alpha * " if spec.alpha else ""
     over = f"sum over r < {_extents(spec)} of " if spec.reductions else ""
-    left, right = f"A[i*{_shown(spec.a_m)}{a}]", f"B[j{b}]"
+    left, right = f"A[i*{_shown(spec.a_m)}{a}]", f"B[{'0' if spec.scalar_b else 'j'}{b}]"
+    where = f"i < m <= {spec.m}, j < n <= {spec.n}"
+    if spec.step is not None:
+        return f"{c} = step({left}, {right}) of {'a number' if spec.step.start else 'C'} over r < {_extents(spec)}, {where}"
     product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
-    return f"{c} {sign}= {alpha}{over}{product}, i < m <= {spec.m}, j < n <= {spec.n}"
+    return f"{c} {sign}= {alpha}{over}{product}, {where}"
 
 
 def _shown(stride: int | None) -> str:

@@ -47,6 +47,8 @@ def loops(spec: MicrokernelSpec) -> str:
 
 def _start(spec: MicrokernelSpec) -> str:
     """C expression of what the sum starts from."""
+    if spec.step is not None:
+        return spec.step.plain_start or f"C[i * {microkernel.stride_text(spec.c_m, 'c_m')} + j]"
     behind = microkernel.start_text(spec)
     return f"B[j + {behind}]" if behind else "0"
 
@@ -69,6 +71,8 @@ def _added(spec: MicrokernelSpec, a: str, b: str) -> list[str]:
 
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the new element."""
+    if spec.step is not None:
+        return "sum"
     unsigned = f"({U32})" if spec.dtype is I32 else ""
     product = f"{unsigned}alpha * sum" if spec.alpha else "sum"
     old = f"{unsigned}C[i * {microkernel.stride_text(spec.c_m, 'c_m')} + j]" if spec.beta else "0"

@@ -18,8 +18,8 @@ from polydl.lower.kernel_spec import (
     fused_epilogue,
     microkernel_spec,
     operands_of,
+    start_of,
     steps_of,
-    stride_of,
 )
 from polydl.lower.packing_plan import PackCall
 from polydl.model import isl
@@ -29,7 +29,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.rewrite.conditions import Group
 from polydl.schedule.grouping import grouping
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.loops import Loop, NestLoops
+from polydl.schedule.loops import Loop, NestLoops, stride_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def versions_of(
     structure: NestLoops,
     call: KernelCall,
     packs: Mapping[str, PackCall],
-    zeroed: bool,
+    zeroing: Statement | None,
     group: Group | None,
 ) -> Versions:
     repeats = visits_again(structure)
@@ -67,8 +67,8 @@ def versions_of(
         fused = NOTHING_FUSED
         if group is not None and scop is not None:
             fused = fused_epilogue(scop, structure, group, before=first, after=last)
-        starts = first and (zeroed or (group is not None and bool(group.before)))
-        spec = microkernel_spec(structure, call, packs, 0 if starts else 1, fused)
+        start = start_of(structure, group, zeroing) if first else None
+        spec = microkernel_spec(structure, call, packs, start, fused)
         return family.emit(replace(use, spec=spec), block), fused
 
     first, fused_first = made(first=True, last=not repeats)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from polydl.dependences.nests import Nest
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction
-from polydl.kernels.vector_text import NotVectorised
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, Step
+from polydl.kernels.scalar_text import scalar_text
+from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.packing_plan import PackCall
 from polydl.model import isl
-from polydl.model.contraction import Operand
+from polydl.model.contraction import Contraction, Operand
+from polydl.model.expr import Const, Expr, is_number
 from polydl.model.isl import to_int
-from polydl.model.scop import Scop
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import Stride, known
 from polydl.model.types import I32
 from polydl.rewrite.conditions import Group
 from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
-from polydl.schedule.loops import Loop, NestLoops
+from polydl.schedule.loops import Loop, NestLoops, given, multiplied, stride_of
 from polydl.target.isa import VECTOR_TYPES
 
 PAGE_BYTES = 4096
@@ -32,21 +34,6 @@ ROWS_AHEAD = 64
 
 LARGE_BYTES = 1 << 20
 """Operands that spread over more than this hardly come from a cache of one core's own."""
-
-
-def stride_of(nest: Nest, operand: Operand, iterator: str) -> Stride:
-    """Elements between neighbours along a counted loop (execution order, steps of one)."""
-    factor = nest.counts[iterator].stride * (-1 if iterator in nest.statements[0].descending else 1)
-    return _times(operand.strides[iterator], factor)
-
-
-def _times(stride: Stride, factor: int) -> Stride:
-    return stride * factor if isinstance(stride, int) else stride.times(factor)
-
-
-def given(stride: Stride) -> int | None:
-    """A stride that is a constant of a generated function; None: an argument of it."""
-    return stride if isinstance(stride, int) else None
 
 
 def _spread(nest: Nest, operand: Operand) -> int:
@@ -66,9 +53,14 @@ def constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
 
 
 def microkernel_spec(
-    structure: NestLoops, call: KernelCall, packs: Mapping[str, PackCall], beta: int, fused: Epilogue = NOTHING_FUSED
+    structure: NestLoops,
+    call: KernelCall,
+    packs: Mapping[str, PackCall],
+    start: Expr | None,
+    fused: Epilogue = NOTHING_FUSED,
 ) -> MicrokernelSpec:
-    """What the generated microkernel of a structure computes, with the strides of packed copies where there are."""
+    """What the generated microkernel of a structure computes, with the strides of packed copies where there are.
+    `start`: the number that all elements start from; None: what is in the output."""
     nest, kernel, found = structure.nest, structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
     rows = kernel.rows.iterator if kernel.rows is not None else None
@@ -108,7 +100,7 @@ def microkernel_spec(
         a_m=a_m,
         c_m=c_m,
         reductions=reductions,
-        beta=beta,
+        beta=int(start is None),
         negate=found.negate,
         alpha=bool(found.scale),
         remainders=not _always_whole(structure, call),
@@ -119,7 +111,23 @@ def microkernel_spec(
         epilogue_parameters=fused.parameters,
         product=groups.product,
         in_place=in_place,
+        step=None if found.step is None else _step(found, a, start),
+        window=found.windows(_columns(structure)),
+        scalar_b=b.strides[_columns(structure)] == 0,
     )
+
+
+def _step(found: Contraction, a: Operand, start: Expr | None) -> Step:
+    """The step of a contraction as C. Its operations have vectors (`model.contraction`)."""
+    names = ("x", "y", "m") if a is found.left else ("y", "x", "m")
+    assert found.step is not None
+    text = Vectors(found.element, names.__getitem__).text(found.step)
+    prologue = (math_prologue(found.element),) if uses_functions(text, found.element) else ()
+    plain = scalar_text(found.step, names.__getitem__)
+    if start is None:
+        return Step(text, plain, prologue=prologue)
+    number = scalar_text(start, names.__getitem__)
+    return Step(text, plain, f"polydl_{found.element.name}_all({number})", number, prologue)
 
 
 def steps_of(groups: Grouping, call: KernelCall, loop: Loop) -> isl.PwAff:
@@ -151,15 +159,31 @@ def operands_of(structure: NestLoops) -> tuple[Operand, Operand]:
     return operands
 
 
+def start_of(structure: NestLoops, group: Group | None, zeroing: Statement | None) -> Expr | None:
+    """The number that the first call for a block starts from; None where it starts from what is in the output. What is
+    fused in front of a sum is added to it at its end."""
+    first = [] if group is None else [fused.statement for fused in group.before]
+    if first and not structure.steps:
+        return Const("0")
+    bodies = [s.body for s in first or ([] if zeroing is None else [zeroing])]
+    if len(bodies) != 1 or not isinstance(bodies[0], Assignment) or bodies[0].op != "=":
+        return None
+    return bodies[0].value if is_number(bodies[0].value) else None
+
+
 def fused_epilogue(scop: Scop, structure: NestLoops, group: Group, *, before: bool, after: bool) -> Epilogue:
     """The epilogue of a structure's microkernel. Raises NotVectorised."""
     found = structure.nest.contraction
     assert found is not None
     if found.element not in VECTOR_TYPES and found.element is not I32:
         raise NotVectorised(f"sums of type {found.element}")
+    if found.step is not None:
+        if before and group.before and start_of(structure, group, None) is None:
+            raise NotVectorised("steps that begin with something else than a number")
+        before = False
 
     def stride(iterator: str, elements: Stride) -> Stride:
         sign = -1 if iterator in structure.nest.statements[0].descending else 1
-        return _times(elements, structure.nest.counts[iterator].stride * sign)
+        return multiplied(elements, structure.nest.counts[iterator].stride * sign)
 
     return epilogue(scop, structure, group, found.element, stride, before=before, after=after)

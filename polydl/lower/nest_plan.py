@@ -14,7 +14,7 @@ from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import Declare, Evaluate, Int, Invoke, Name, Node, plus
 from polydl.lower.instance import Place
 from polydl.lower.kernel_calls import call_printer, stride_at, versions_of, visits_again
-from polydl.lower.kernel_spec import constant, fused_epilogue, given, stride_of
+from polydl.lower.kernel_spec import constant, fused_epilogue
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
@@ -22,7 +22,7 @@ from polydl.model.scop import Scop
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.conditions import Group
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.schedule.tree import Kernel
 from polydl.target.isa import VECTOR_TYPES
 
@@ -79,7 +79,7 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
         prologue, printers = ((), {}) if edge is None else _rows(edge, element)
         return NestPlan(call, (), prologue, printers, edge=edge)
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
-    versions = versions_of(scop, structure, call, packs, node.zeroing is not None, node.group)
+    versions = versions_of(scop, structure, call, packs, node.zeroing, node.group)
     needed = versions.distinct(repeats=visits_again(structure))
     product = versions.between.spec.product
     word = product.word(element)
@@ -110,7 +110,7 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
 
 def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, Callable[[Place], Node]]]:
     """The microkernel for single rows: its text, and what prints its calls."""
-    versions = versions_of(None, edge.structure, edge.call, {}, False, None)
+    versions = versions_of(None, edge.structure, edge.call, {}, None, None)
     printer = call_printer(edge.structure, edge.call, versions, {}, {})
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Const, Convert, Expr, Load
+from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, loads, on_operands
+from polydl.model.functions import function_of
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import Stride, strides_of
-from polydl.model.types import I32, U32, ElementType
+from polydl.model.types import F32, F64, I32, U32, ElementType, float_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,15 @@ class Operand:
     """Elements between neighbours along each iterator (0: does not move)."""
 
 
+LEFT, RIGHT, OLD = Load(0), Load(1), Load(2)
+"""What a step is made of (`Contraction.step`): the elements of the operands, and what was in the output before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """`C[…] op= left[…] * right[…]` with affine addresses: every iterator moves each operand by a fixed stride."""
+    """`C[…] = step(left[…], right[…], C[…])` with affine addresses: every iterator moves each operand by a fixed
+    stride. The step is `C += left * right` where nothing else is said; it may be any expression, as those of products
+    of the (min, +) semiring, of distances, and of windows (pooling, depthwise convolutions)."""
 
     statement: str
     output: Operand
@@ -39,6 +46,14 @@ class Contraction:
     """`C -= A * B`."""
     scale: tuple[Const | Load, ...] = ()
     """Factors that are the same for every iteration, literals and scalars: `C += alpha * A * B`."""
+    step: Expr | None = None
+    """What the element of the output becomes, of `LEFT`, `RIGHT`, `OLD` and literals; None: `scale` times the product
+    is added to it, or taken away."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one operand only, which stands for both."""
+        return self.left.access == self.right.access
 
     @property
     def element(self) -> ElementType:
@@ -51,14 +66,32 @@ class Contraction:
         return tuple(i for i, stride in self.output.strides.items() if stride == 0)
 
     def roles(self, columns: str) -> tuple[Operand, Operand] | None:
-        """(A, B) when `columns` can be the vectorised loop: unit stride in C, moves B, absent from A. Else None.
+        """(A, B) when `columns` can be the vectorised loop: unit stride in C, and in what is read in vectors. Else None.
 
-        With another stride than 1 in B, the microkernel needs a packed copy of B (`copied`).
+        A moves along the rows of a block and B does not, so that an element of B, or a vector, is used in each of them.
+        Where only B moves along the columns, the elements of A are broadcast; with another stride than 1 in B, the
+        microkernel needs a packed copy of B then (`copied`). Else A is read in vectors, too (`windows`).
         """
-        for a, b in ((self.left, self.right), (self.right, self.left)):
-            if self.output.strides[columns] == 1 and b.strides[columns] != 0 and a.strides[columns] == 0:
-                return a, b
-        return None
+        pairs = ((self.left, self.right), (self.right, self.left))
+        if self.output.strides[columns] != 1:
+            return None
+        found = [(a, b) for a, b in pairs if b.strides[columns] != 0 and a.strides[columns] == 0]
+        windows = [(a, b) for a, b in pairs if self._is_window(a, b, columns)]
+        possible = [(a, b) for a, b in (*found, *windows) if self._rows(a, b, columns)]
+        return next(iter((*possible, *(found if self.step is None else ()))), None)
+
+    def windows(self, columns: str) -> bool:
+        """Whether A is read in vectors along `columns`, as the image of a window that slides over it is."""
+        operands = self.roles(columns)
+        return operands is not None and operands[0].strides[columns] != 0
+
+    def _is_window(self, a: Operand, b: Operand, columns: str) -> bool:
+        plain = self.uniform and self.element in (F32, F64) and bool(self.reductions)
+        return plain and a.strides[columns] == 1 and b.strides[columns] in (0, 1)
+
+    def _rows(self, a: Operand, b: Operand, columns: str) -> tuple[str, ...]:
+        moving = [i for i, stride in self.output.strides.items() if stride != 0 and a.strides[i] != 0 and i != columns]
+        return tuple(i for i in moving if b.strides[i] == 0 or self.alone)
 
     @property
     def uniform(self) -> bool:
@@ -73,7 +106,7 @@ class Contraction:
             return ()
         if not self.uniform:
             return ("A", "B")
-        return () if operands[1].strides[columns] == 1 else ("B",)
+        return () if operands[1].strides[columns] == 1 or self.windows(columns) else ("B",)
 
     def columns(self) -> tuple[str, ...]:
         """Loops that can be vectorised."""
@@ -82,12 +115,7 @@ class Contraction:
     def rows(self, columns: str) -> tuple[str, ...]:
         """Loops that can be the register block's rows beside `columns`: move C and A, not B."""
         operands = self.roles(columns)
-        if operands is None:
-            return ()
-        a, b = operands
-        return tuple(
-            i for i in self.output.strides if self.output.strides[i] != 0 and a.strides[i] != 0 and b.strides[i] == 0
-        )
+        return () if operands is None else self._rows(*operands, columns)
 
     @property
     def in_blocks(self) -> bool:
@@ -162,6 +190,15 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
 
 def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | NoContraction:
     """What `contraction` finds, or the first thing that is missing."""
+    found = _product(scop, statement, in_place=in_place)
+    if isinstance(found, Contraction) and found.in_blocks:
+        return found
+    stepped = _stepped(scop, statement)
+    return found if stepped is None else stepped
+
+
+def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction | NoContraction:
+    """The sum of products that a statement adds to its element."""
     body = statement.body
     if not isinstance(body, Assignment):
         return NoContraction(Lack.DATA)
@@ -206,3 +243,103 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
     output, a, b = operands
     found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
     return found if found.columns() else NoContraction(Lack.COLUMNS, body.target)
+
+
+def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
+    """Any other way in which a statement makes its element anew in loops that do not move it, of that element and of at
+    most two others; None where there is none, or no block of it has rows.
+
+    It may read an element several times. All is of one type, so that a vector holds what C computes; where that is not
+    associative, the dependences keep the order of the loops.
+    """
+    body, accesses = statement.body, statement.accesses
+    if not isinstance(body, Assignment):
+        return None
+    target = accesses[body.target]
+    element, read = scop.arrays[target.array].element, loads(body.value)
+    if (
+        element not in (F32, F64)
+        or scop.arrays[target.array].is_scalar
+        or any(scop.arrays[accesses[i].array].element is not element for i in read)
+        or not in_lanes(body.value, element)
+    ):
+        return None
+    output = strides_of(scop, statement, target)
+    if output is None or all(stride != 0 for stride in output.values()):
+        return None
+    own = {i for i, a in enumerate(accesses) if a.array == target.array}
+    groups = _same_elements(statement, [i for i in read if i not in own])
+    if (
+        not 1 <= len(groups) <= 2
+        or any(scop.arrays[accesses[group[0]].array].is_scalar for group in groups)
+        or not all(bool(accesses[i].relation.is_equal(target.relation)) for i in own)
+    ):
+        return None
+    place = {i: OLD for i in own} | {i: (LEFT, RIGHT)[n] for n, group in enumerate(groups) for i in group}
+    step = _placed(body.value, place)
+    if body.op != "=":
+        step = Binary(body.op[:-1], OLD, step)
+    operands = []
+    for index in (groups[0][0], groups[-1][0]):
+        strides = strides_of(scop, statement, accesses[index])
+        if strides is None:
+            return None
+        operands.append(Operand(accesses[index].array, element, index, strides))
+    left, right = operands
+    made = Operand(target.array, element, body.target, output)
+    found = Contraction(statement.name, made, left, right, negate=False, step=step)
+    return found if OLD.access in loads(step) and found.in_blocks else None
+
+
+def _same_elements(statement: Statement, of: Sequence[int]) -> list[list[int]]:
+    """Indices of accesses in groups that touch the same elements."""
+    groups: list[list[int]] = []
+    for index in dict.fromkeys(of):
+        one = statement.accesses[index]
+        for group in groups:
+            other = statement.accesses[group[0]]
+            if one.array == other.array and bool(one.relation.is_equal(other.relation)):
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    return groups
+
+
+def in_lanes(value: Expr, element: ElementType) -> bool:
+    """Whether an expression is a few instructions on vectors of a type, so that it can stand in an inner loop."""
+    match value:
+        case Load():
+            return True
+        case Const(text):
+            literal = float_literal(text)
+            return literal is None or element.holds(literal)
+        case Unary("+" | "-", operand) | Convert(_, _, operand):
+            return (isinstance(value, Unary) or value.target is element) and in_lanes(operand, element)
+        case Binary("+" | "-" | "*", left, right):
+            return in_lanes(left, element) and in_lanes(right, element)
+        case Call(name, arguments):
+            row = function_of(name)
+            quick = row is not None and row.of(element) == name and row.cheap and row.vector is not None
+            return quick and all(in_lanes(one, element) for one in arguments)
+        case Conditional(condition, then, otherwise):
+            return _decides(condition, element) and in_lanes(then, element) and in_lanes(otherwise, element)
+        case _:
+            return False
+
+
+def _decides(condition: Expr, element: ElementType) -> bool:
+    match condition:
+        case Binary("<" | "<=" | ">" | ">=" | "==" | "!=", left, right):
+            return in_lanes(left, element) and in_lanes(right, element)
+        case Binary("&&" | "||", left, right):
+            return _decides(left, element) and _decides(right, element)
+        case Unary("!", operand):
+            return _decides(operand, element)
+        case _:
+            return False
+
+
+def _placed(value: Expr, place: Mapping[int, Load]) -> Expr:
+    """The expression with what an access stands for in place of it."""
+    return place[value.access] if isinstance(value, Load) else on_operands(value, lambda one: _placed(one, place))

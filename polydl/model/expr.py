@@ -186,6 +186,13 @@ def is_zero(value: Expr, *, signed: bool = True) -> bool:
     return signed or not value.text.startswith("-")
 
 
+def is_number(value: Expr) -> bool:
+    """Whether an expression is a literal or a constant of the library, with a sign or none."""
+    return isinstance(value, Const) or (
+        isinstance(value, Unary) and value.op in ("+", "-") and isinstance(value.operand, Const)
+    )
+
+
 def sure_loads(value: Expr) -> frozenset[int]:
     """The accesses that an expression reads whatever the data are: none behind a `?`, `&&` or `||`."""
     match value:

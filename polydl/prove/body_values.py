@@ -24,6 +24,7 @@ from polydl.prove.vector_lanes import (
     Vector,
     fma,
     shuffled,
+    stepped,
     value_of,
 )
 from polydl.target.isa import ROW_TYPES, lanes_name
@@ -97,6 +98,12 @@ class Evaluator:
                     return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name.endswith("_step") and name in self.functions:
+                x, y, z = (self._vector(a, env) for a in node.args.exprs)
+                return tuple(stepped(*lanes) for lanes in zip(x, y, z, strict=True))
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name.endswith("_start") and name in self.functions:
+                kind = self.functions[name].decl.type.type.type.names[0].rpartition("_")[2]
+                return (Operation(name, ()),) * self.lanes[kind]
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:

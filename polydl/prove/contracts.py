@@ -16,8 +16,11 @@ from polydl.prove.gathered_rows import RowLine, accumulating, accumulators
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number, product
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import (
+    STEPS,
     Accumulator,
+    Load,
     Made,
+    Operation,
     Strides,
     Sum,
     Symbol,
@@ -49,6 +52,12 @@ class Contract:
     b_steps: tuple[int | None, ...]
     product: str = ""
     """The inner product of words (polydl.target.products); empty: that of two elements."""
+    step: str = ""
+    """`C`, `a number`: what it starts from, where steps take the place of the sum of products; empty: they do not."""
+    window: bool = False
+    """A moves along the columns, too: A[i*a_row + j + r*a_steps]."""
+    scalar_b: bool = False
+    """B does not: B[r*b_steps]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +76,10 @@ class PackContract:
 
 
 _CONTRACT = re.compile(
-    r"C\[i\*(-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < ([0-9nx]+) of )?"
-    r"(?:(\w+)\()?A\[i\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) B\[j((?: \+ r\d+\*(?:-?\d+|s))*)\]\)?, "
-    r"i < m <= (\d+), j < n <= (\d+)"
+    r"C\[i\*(?P<c>-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < (?P<sum>[0-9nx]+) of )?(?:(?P<product>\w+)\()?"
+    r"A\[i\*(?P<a>-?\d+|s)(?P<window> \+ j)?(?P<a_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) "
+    r"B\[(?P<b>j|0)(?P<b_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\]\)?"
+    r"(?: of (?P<start>C|a number) over r < (?P<over>[0-9nx]+))?, i < m <= (?P<m>\d+), j < n <= (?P<n>\d+)"
 )
 _PACKED = re.compile(
     r"packed\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\], "
@@ -106,11 +116,26 @@ def kernel_contract(parsed: Parsed, name: str) -> Contract:
     definition = parsed.functions.get(name)
     if found is None or definition is None:
         raise Unreadable(f"the contract of {name}: {text}")
-    c_row, over, product_, a_row, a_steps, b_steps, m, n = found.groups()
-    steps = _steps(a_steps), _steps(b_steps)
-    extents = _extents(over) if steps[0] else ()
-    parameters = tuple(p.name for p in definition.decl.type.args.params)
-    return Contract(name, text, int(m), int(n), parameters, _step(c_row), _step(a_row), extents, *steps, product_ or "")
+    steps = _steps(found["a_steps"]), _steps(found["b_steps"])
+    start = found["start"] or ""
+    extents = _extents(found["over"] if start else found["sum"]) if steps[0] else ()
+    if (found["product"] == "step") != bool(start):
+        raise Unreadable(f"the contract of {name}: {text}")
+    return Contract(
+        name,
+        text,
+        int(found["m"]),
+        int(found["n"]),
+        tuple(p.name for p in definition.decl.type.args.params),
+        _step(found["c"]),
+        _step(found["a"]),
+        extents,
+        *steps,
+        product="" if start else found["product"] or "",
+        step=start,
+        window=found["window"] is not None,
+        scalar_b=found["b"] == "0",
+    )
 
 
 def pack_contract(parsed: Parsed, name: str) -> PackContract:
@@ -166,7 +191,7 @@ def finish(
     if definition is None:
         raise Unreadable(f"the function {contract.name}_finish cannot be read")
     names = [p.name for p in definition.decl.type.args.params]
-    env: dict[str, Any] = {"sum": Sum(), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
+    env: dict[str, Any] = {"sum": _made(parsed, contract, strides, operands[2], row, column, bound), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
     unknown = set(names) - {*env, *bound, "cut", "part"}
     if unknown:
@@ -180,6 +205,34 @@ def finish(
     if len(stores) != 1 or stores[0][0] != target:
         raise Unreadable(f"{contract.name} stores something else than its block")
     return stores[0][1], target
+
+
+def _made(
+    parsed: Parsed,
+    contract: Contract,
+    strides: Strides,
+    c: Pointer,
+    row: Affine,
+    column: Affine,
+    bound: Mapping[str, Any],
+) -> Symbol:
+    """What a kernel hands to its `_finish`: a sum, or what steps make of what they start from."""
+    if not contract.step:
+        return Sum()
+    if contract.step == "C":
+        begin: Symbol = Load(Pointer(c.base, c.offset.plus(product(row, argument(contract.c_row, "c_m", bound))).plus(column)))
+    else:
+        begin = returned(parsed, f"{contract.name}_start", {}, strides)
+    return Operation(STEPS, (begin,))
+
+
+def returned(parsed: Parsed, name: str, env: Mapping[str, Any], strides: Strides) -> Symbol:
+    """What a function of one expression gives, read with one lane. Raises Unreadable."""
+    definition = parsed.functions.get(name)
+    items = [] if definition is None else definition.body.block_items or []
+    if not items or not isinstance(items[-1], c_ast.Return) or not all(isinstance(i, c_ast.Cast) for i in items[:-1]):
+        raise Unreadable(f"the function {name} cannot be read")
+    return symbol(items[-1].expr, env, strides)
 
 
 def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tuple[Pointer, Symbol]]) -> None:

@@ -13,8 +13,9 @@ from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
 from polydl.prove.run_time_strides import pack_with_strides, with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbolic_values import Load
-from polydl.prove.vector_lanes import Counters, Lane, Product
+from polydl.prove.printed_program import Pointer
+from polydl.prove.symbolic_values import Load, Operation
+from polydl.prove.vector_lanes import Counters, Lane, Product, Stepped
 from polydl.target.isa import Isa
 
 MOST_PRODUCTS = 200_000
@@ -49,7 +50,7 @@ def check_kernel(functions: Mapping[str, Any], contract: Contract, isa: Isa, m: 
             where = left.pop(offset, None)
             if where is None:
                 raise Wrong(f"{name} stores element {offset} of C twice, or beside its block ({isa.name}, {m} x {n})")
-            if (row is not None and where != (row, column)) or not _same(lane, sums[where]):
+            if (row is not None and where != (row, column)) or not _is(lane, contract, where, sums[where]):
                 raise Wrong(f"{name} stores another sum in row {where[0]}, column {where[1]} ({isa.name}, {m} x {n})")
     if left:
         raise Wrong(f"{name} leaves out row {min(left.values())[0]} ({isa.name}, {m} x {n})")
@@ -78,13 +79,53 @@ def _finished(
         yield at.offset.constant + i * contract.c_row + along, row, column, lanes[lane]
 
 
-def _expected(contract: Contract, row: int, column: int) -> Term | None:
-    assert contract.a_row is not None
-    loops = [
+def _loops(contract: Contract) -> list[Loop]:
+    """The reductions, outermost first."""
+    return [
         (str(number(extent) if extent is not None else Affine(((f"extent{k}", 1),))), a or 0, b or 0)
         for k, (extent, a, b) in enumerate(zip(contract.extents, contract.a_steps, contract.b_steps, strict=True))
     ]
-    return _canonical(row * contract.a_row, column, loops)
+
+
+def _first(contract: Contract, row: int, column: int) -> tuple[int, int]:
+    """Where the first elements of A and B are that an element of C is made of."""
+    assert contract.a_row is not None
+    return row * contract.a_row + (column if contract.window else 0), 0 if contract.scalar_b else column
+
+
+def _expected(contract: Contract, row: int, column: int) -> Term | None:
+    return _canonical(*_first(contract, row, column), _loops(contract))
+
+
+def _is(lane: Lane, contract: Contract, where: tuple[int, int], wanted: Term | None) -> bool:
+    """Whether a lane holds what it has to in a row and a column."""
+    if not contract.step:
+        return _same(lane, wanted)
+    start, products = (lane.start, lane.products) if isinstance(lane, Stepped) else (lane, ())
+    assert contract.c_row is not None
+    own: Lane = Load(Pointer("C", number(where[0] * contract.c_row + where[1])))
+    if start != (own if contract.step == "C" else Operation(f"{contract.name}_start", ())):
+        return False
+    found = [(*_addresses(p), _in_order(_loops_of(p))) for p in products]
+    every = [(*_first(contract, *where), _in_order(_loops(contract)))]
+    return found == every or list(_one_by_one(found)) == list(_one_by_one(every))
+
+
+def _in_order(loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Loops without those that run once."""
+    return tuple(loop for loop in loops if loop[0] != str(number(1)))
+
+
+def _one_by_one(terms: Sequence[Term]) -> Iterator[tuple[int, int]]:
+    """Every product, by its addresses, in the order in which loops run. Raises Unreadable for more than can be looked
+    at."""
+    counts = [[_known(times) for times, _, _ in loops] for _, _, loops in terms]
+    if sum(math.prod(MOST_PRODUCTS + 1 if c is None else c for c in one) for one in counts) > MOST_PRODUCTS:
+        raise Unreadable("too many elements of another order than stated to compare one by one")
+    for (a, b, loops), several in zip(terms, counts, strict=True):
+        for at in product(*(range(c or 0) for c in several)):
+            x = a + sum(i * step for i, (_, step, _) in zip(at, loops, strict=True))
+            yield x, b + sum(i * step for i, (_, _, step) in zip(at, loops, strict=True))
 
 
 def _same(lane: Lane, wanted: Term | None) -> bool:
@@ -101,17 +142,31 @@ def _same(lane: Lane, wanted: Term | None) -> bool:
 
 
 def _term(term: Product) -> Term | None:
+    return _canonical(*_addresses(term), _loops_of(term))
+
+
+def _addresses(term: Product) -> tuple[int, int]:
+    """Of the first elements of A and of B. Raises Wrong, Unreadable."""
+    a, b = _of_both(term)
+    along = {name for name, _ in term.over}
+    if {name for name, _ in (*a.offset.terms, *b.offset.terms)} - along:
+        raise Unreadable("an address that depends on more than its loops")
+    return a.offset.constant, b.offset.constant
+
+
+def _loops_of(term: Product) -> list[Loop]:
+    a, b = _of_both(term)
+    steps_a, steps_b = dict(a.offset.terms), dict(b.offset.terms)
+    return [(str(times), steps_a.get(name, 0), steps_b.get(name, 0)) for name, times in term.over]
+
+
+def _of_both(term: Product) -> tuple[Pointer, Pointer]:
     a, b = term.left, term.right
     if (a.base, b.base) == ("B", "A"):
         a, b = b, a
     if (a.base, b.base) != ("A", "B"):
         raise Wrong(f"a product of {a.base} and {b.base} in a kernel")
-    along = {name for name, _ in term.over}
-    if {name for name, _ in (*a.offset.terms, *b.offset.terms)} - along:
-        raise Unreadable("an address that depends on more than its loops")
-    steps_a, steps_b = dict(a.offset.terms), dict(b.offset.terms)
-    loops = [(str(times), steps_a.get(name, 0), steps_b.get(name, 0)) for name, times in term.over]
-    return _canonical(a.offset.constant, b.offset.constant, loops)
+    return a, b
 
 
 def _canonical(a: int, b: int, loops: Sequence[Loop]) -> Term | None:
@@ -158,18 +213,7 @@ def _together(terms: Sequence[Term]) -> Term | None:
 
 def _products(terms: Sequence[Term]) -> Counter[tuple[int, int]]:
     """Every product, by its addresses. Raises Unreadable for more than can be looked at."""
-    found: Counter[tuple[int, int]] = Counter()
-    left = MOST_PRODUCTS
-    for a, b, loops in terms:
-        counts = [_known(times) for times, _, _ in loops]
-        left -= math.prod(MOST_PRODUCTS + 1 if count is None else count for count in counts)
-        if left < 0:
-            raise Unreadable("too many elements of another order than stated to compare one by one")
-        for at in product(*(range(count or 0) for count in counts)):
-            x = a + sum(i * step for i, (_, step, _) in zip(at, loops, strict=True))
-            y = b + sum(i * step for i, (_, _, step) in zip(at, loops, strict=True))
-            found[x, y] += 1
-    return found
+    return Counter(_one_by_one(terms))
 
 
 # Copies

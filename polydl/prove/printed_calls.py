@@ -20,6 +20,7 @@ from polydl.prove.contracts import (
     kernel_contract,
     meant_step,
     pack_contract,
+    returned,
     row_step,
 )
 from polydl.prove.element_forms import check_passed
@@ -64,7 +65,8 @@ def _kernel(walk: Walk, item: Any, contract: Contract, arguments: Sequence[Any],
     counters = [count(inner, e) for e in extents]
     group = _group(walk, contract, a, b)
     a_at = a.offset.plus(product(row, argument(contract.a_row, "a_m", bound)))
-    b_at = b.offset.plus(column)
+    b_at = b.offset if contract.scalar_b else b.offset.plus(column)
+    a_at = a_at.plus(column) if contract.window else a_at
     for k, (r, a_step, b_step) in enumerate(zip(counters, contract.a_steps, contract.b_steps, strict=True)):
         a_at = a_at.plus(product(r, argument(a_step, f"a_stride{k}", bound)))
         b_at = b_at.plus(product(r, argument(b_step, f"b_stride{k}", bound)))
@@ -77,8 +79,13 @@ def _kernel(walk: Walk, item: Any, contract: Contract, arguments: Sequence[Any],
         counters.append(count(inner, number(group)))
         a_at, b_at = (where.times(group).plus(counters[-1]) for where in (a_at, b_at))
     made = replace(inner, time=(*inner.time, ZERO, row, column, *counters))
-    factors = Operation("*", (_factor(walk, contract, a.base, a_at), _factor(walk, contract, b.base, b_at)))
-    walk.add(made, "product", "+=", factors, target, None, item, len(at.time))
+    left, right = _factor(walk, contract, a.base, a_at), _factor(walk, contract, b.base, b_at)
+    if contract.step:
+        env = {"x": left, "y": right, "m": Load(target)}
+        one = returned(walk.parsed, f"{contract.name}_step", env, walk.strides)
+        walk.add(made, "product", "=", one, target, None, item, len(at.time))
+    else:
+        walk.add(made, "product", "+=", Operation("*", (left, right)), target, None, item, len(at.time))
     if contract.product and product_named(contract.product).correction:
         begins = begins.plus(product(extents[0], argument(contract.b_steps[0], "b_stride0", bound))).times(group)
         first = Load(Pointer(b.base, begins))

@@ -164,6 +164,8 @@ def _partial_sums(order: Order) -> None:
             kernels.setdefault(match.printed.step, []).append(match)
     for step, found in kernels.items():
         before = [m for m in found if m.printed.kind != "product"]
+        if any(m.printed.kind == "product" and m.printed.op == "=" for m in found):
+            continue  # one after the other, from what there was
         zeroed = bool(before) and before[0].printed.value == Literal("0", vector=True)
         if step == -1 or not zeroed:
             if not any(how.rounds for m in found if (how := accumulation(order.scop, m.statement)) is not None):

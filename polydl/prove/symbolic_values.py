@@ -66,6 +66,9 @@ class Accumulator:
     name: str
 
 
+STEPS = "steps"
+"""The operation of all steps of a generated microkernel, one after the other, on what they start from."""
+
 Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
 
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}

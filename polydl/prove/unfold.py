@@ -13,7 +13,7 @@ from polydl.model.types import I32, U32, promoted
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
 from polydl.prove.printed_program import Pointer, Printed
-from polydl.prove.symbolic_values import Literal, Load, Operation, Sum, Symbol, contains, conversion
+from polydl.prove.symbolic_values import STEPS, Literal, Load, Operation, Sum, Symbol, contains, conversion
 
 Sources = Mapping[Pointer, tuple[str, isl.Map]]
 Phase = tuple[Symbol | None, Statement | None]
@@ -46,18 +46,29 @@ def _decomposed(scop: Scop, value: Symbol, target: Pointer) -> Iterator[list[tup
             for earlier in _decomposed(scop, old, target):
                 yield [*earlier, (f"sum{value.name}", others)]
             return
+    if isinstance(value, Operation) and value.name == STEPS:
+        begin = value.operands[0]
+        yield [*([] if begin == before else [("=", begin)]), ("step", value)]
+        return
     others = _scaled_sum(value)
     if others is not None:
         yield [("=", Literal("0", vector=True)), ("sum+", others)]
         return
-    if not contains(value, Sum()):
+    if not _of_products(value):
         yield [("=", value)]
     for part in _parts(value):
-        if part != before and (contains(part, Sum()) or contains(part, before)):
+        if part != before and (_of_products(part) or contains(part, before)):
             whole = _with(value, part, before)
             for earlier in _decomposed(scop, part, target):
-                if earlier and not contains(whole, Sum()):
+                if earlier and not _of_products(whole):
                     yield [*earlier, ("=", whole)]
+
+
+def _of_products(value: Symbol) -> bool:
+    """Whether a value is made of the sum of products, or of the steps in place of it."""
+    if isinstance(value, Operation):
+        return value.name == STEPS or any(map(_of_products, value.operands))
+    return value == Sum()
 
 
 def _scaled_sum(value: Symbol) -> Symbol | None:
@@ -99,11 +110,13 @@ def _matched(
     place = len(kernel.time) - 3
     matches: list[Match] = []
     for phase, (op, value) in enumerate(phases):
-        of = product if op.startswith("sum") else kernel
+        of = product if op.startswith("sum") or op == "step" else kernel
         time = (*of.time[:place], number(phase), *of.time[place + 1 :])
         made = replace(of, number=first + phase, time=time, kind="product" if of is product else "assignment", op="=")
         made.domain = of.domain.set_tuple_name(made.name)
-        if of is product:
+        if op == "step":
+            made.value = of.value
+        elif of is product:
             made.op = "+=" if op == "sum+" else "-="
             made.value = (
                 Operation("*", (*of.value.operands, *value.operands)) if isinstance(value, Operation) else value
@@ -139,7 +152,7 @@ def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str])
 def _ways(scop: Scop, printed: Printed, statement: Statement) -> Iterator[list[Pair]]:
     body = statement.body
     assert isinstance(body, Assignment) and printed.target is not None
-    if printed.kind == "product":
+    if printed.kind == "product" and printed.op != "=":
         if body.op == printed.op and body.target_read is not None:
             found, plain = symbol_factors(printed.value), _modular(scop, statement, body)
             for factors in (found, _promoted(scop, found, statement)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,17 @@ class Product:
     over: Counters = ()
 
 
-Lane = Load | tuple[Product, ...] | Operation | Literal
-"""What a lane holds: an element of memory, a sum of products, of which zero has none, or the value of an operation."""
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What the steps of a microkernel have made, each of the operands of one product, in order."""
+
+    start: Load | tuple[()] | Operation | Literal
+    products: tuple[Product, ...]
+
+
+Lane = Load | tuple[Product, ...] | Operation | Literal | Stepped
+"""What a lane holds: an element of memory, a sum of products, of which zero has none, the value of an operation, or
+what steps have made."""
 Vector = tuple[Lane, ...]
 
 
@@ -39,6 +49,8 @@ WORD = re.compile(r"polydl\d*_(word_[24]|widened|near_[24])")
 followed as operations."""
 NEAR = "near_"
 """Before the number of neighbours."""
+_MOST_STEPS = 4096
+"""Steps of one lane that are followed one by one."""
 GROUP_BYTES = 16
 """x86's shuffles work within pieces of so many bytes."""
 
@@ -52,6 +64,20 @@ def fma(x: Lane, y: Lane, z: Lane) -> Lane:
     if not (isinstance(x, Load) and isinstance(y, Load)):
         raise Unreadable("a product of sums")
     return (*z, Product(x.at, y.at))
+
+
+def stepped(x: Lane, y: Lane, z: Lane) -> Lane:
+    """One step more. Raises Unreadable."""
+    if x == () or y == ():
+        return z  # beyond a remainder's lanes
+    if not isinstance(x, Load) or not isinstance(y, Load):
+        raise Unreadable("a step on something else than elements of memory")
+    one = Product(x.at, y.at)
+    if isinstance(z, Stepped):
+        return Stepped(z.start, (*z.products, one))
+    if isinstance(z, tuple):
+        raise Unreadable("a step that starts from a sum")
+    return Stepped(z, (one,))
 
 
 def shuffled(name: str, x: Vector, y: Vector, group: int) -> Vector:
@@ -77,7 +103,7 @@ def _sum(x: Lane, y: Lane) -> Lane:
 
 def value_of(lane: Lane) -> Symbol:
     """A lane as an operand. Raises Unreadable for a sum of products."""
-    if not isinstance(lane, tuple):
+    if not isinstance(lane, tuple | Stepped):
         return lane
     if lane:
         raise Unreadable("an operation on a sum of products")
@@ -90,8 +116,40 @@ def grown(before: Any, after: Any, counter: str, times: Affine) -> Any:
         raise Unreadable("a variable that a loop changes in another way than adding to it")
     lanes: list[Lane] = []
     for old, new in zip(before, after, strict=True):
+        if isinstance(new, Stepped):
+            known = old.products if isinstance(old, Stepped) else ()
+            start = old.start if isinstance(old, Stepped) else old
+            if new.start != start or new.products[: len(known)] != known:
+                raise Unreadable("a variable that a loop changes in another way than by steps")
+            lanes.append(Stepped(new.start, (*known, *_each(new.products[len(known) :], counter, times))))
+            continue
+        if old == new:
+            lanes.append(old)
+            continue
         if not isinstance(old, tuple) or not isinstance(new, tuple) or new[: len(old)] != old:
             raise Unreadable("a variable that a loop changes in another way than adding to it")
-        more = (Product(p.left, p.right, ((counter, times), *p.over)) for p in new[len(old) :])
-        lanes.append((*old, *more))
+        lanes.append((*old, *(_over(p, counter, times) for p in new[len(old) :])))
     return tuple(lanes)
+
+
+def _over(term: Product, counter: str, times: Affine) -> Product:
+    return Product(term.left, term.right, ((counter, times), *term.over))
+
+
+def _each(terms: tuple[Product, ...], counter: str, times: Affine) -> Iterator[Product]:
+    """The steps of all iterations, of which one has made `terms`, in their order. Raises Unreadable."""
+    if len(terms) == 1:
+        yield _over(terms[0], counter, times)
+        return
+    if times.terms or times.constant * len(terms) > _MOST_STEPS:
+        raise Unreadable("too many steps to follow one by one")
+    for turn in range(times.constant):
+        for one in terms:
+            yield Product(_at(one.left, counter, turn), _at(one.right, counter, turn), one.over)
+
+
+def _at(pointer: Pointer, counter: str, turn: int) -> Pointer:
+    """An address in one iteration of a loop."""
+    factor = dict(pointer.offset.terms).get(counter, 0)
+    moved = pointer.offset.plus(Affine(((counter, 1),)), -factor)
+    return Pointer(pointer.base, moved.plus(Affine((), factor * turn)))

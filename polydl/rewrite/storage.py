@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
-from polydl.equations.step import RegroupingRule, Rule, Step
+from polydl.equations.step import RegroupingRule, Rule, Step, applied
 from polydl.model import isl
+from polydl.model.accumulation import accumulation
 from polydl.model.combiners import adds
 from polydl.model.expr import Load, is_zero, loads
 from polydl.model.scop import Access, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage, without_scalar
 from polydl.model.time import common_depth, prefix
 from polydl.rewrite.scratch_array import box_of, element_of, has_room, scratch_array
+from polydl.rewrite.temporaries import forward
+from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,8 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
     target = _result(last, name)
     if len(using) < 3 or target is None or last.depth != first.depth or common_depth(first, last) != last.depth:
         return None
-    if not all(_accumulates(s, name) or _updates(s, name, first.depth) for s in using[1:-1]):
+    stepping = [s for s in using[1:-1] if _steps(scop, s, name)]
+    if not all(_accumulates(s, name) or s in stepping or _updates(s, name, first.depth) for s in using[1:-1]):
         return None
     assert isinstance(last.body, Assignment) and isinstance(first.body, Assignment)
     copies, adding = isinstance(last.body.value, Load), last.body.op == "+="
@@ -149,6 +153,9 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
     moved = {s.name: stored_in(s, name, target.array, prefix(s, last.depth).apply_range(element)) for s in using}
     statements = tuple(moved.get(s.name, s) for s in scop.statements if s.name not in dropped)
     made = without_scalar(replace(scop, statements=statements), name)
+    tried = applied(made, forward(made)) if stepping else made
+    if not all(has_register_blocks(tried, tried.statement(s.name)) for s in stepping):
+        return None
     what = (AddedInPlace if adding else InPlace)(
         name, target.array, tuple(s.name for s in using), tuple(s.name for s in using if s.name in dropped)
     )
@@ -182,6 +189,14 @@ def _accumulates(statement: Statement, name: str) -> bool:
     if not isinstance(body, Assignment) or body.op == "=" or statement.accesses[body.target].array != name:
         return False
     return all(statement.accesses[i].array != name for i in loads(body.value))
+
+
+def _steps(scop: Scop, statement: Statement, name: str) -> bool:
+    """Whether a statement accumulates into the scalar in another way: m = e > m ? e : m."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op != "=" or statement.accesses[body.target].array != name:
+        return False
+    return accumulation(scop, statement) is not None
 
 
 def _updates(statement: Statement, name: str, depth: int) -> bool:

@@ -18,6 +18,7 @@ from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Rule, Step, applied
 from polydl.equations.substitution import inlined
 from polydl.model.combiners import adds
+from polydl.model.contraction import in_lanes
 from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads, operands
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
@@ -76,13 +77,16 @@ def forward(scop: Scop) -> Iterator[Step]:
 
 
 def _candidates(scop: Scop) -> list[str]:
-    """Scalars that hold a product of elements and literals, those that others are made of first."""
+    """Scalars that hold a product of elements and literals, or what else a step is made of (`Contraction.step`), those
+    that others are made of first."""
     found = []
     for name in private_scalars(scop):
         first, *reading = users(scop, name)
         body = first.body
-        product = isinstance(body, Assignment) and body.op == "=" and _is_product(body.value) and loads(body.value)
-        if product and reading and only_read(reading, name) and scop.arrays[name].element.is_float:
+        element = scop.arrays[name].element
+        if not isinstance(body, Assignment) or body.op != "=" or not loads(body.value) or not element.is_float:
+            continue
+        if (_is_product(body.value) or in_lanes(body.value, element)) and reading and only_read(reading, name):
             found.append(name)
     return found
 

@@ -34,7 +34,7 @@ def grouping(structure: NestLoops) -> Grouping:
     assert kernel is not None and found is not None
     product = _product(structure, kernel, found)
     if not product.in_words:
-        return Grouping(FMA)
+        return Grouping(product)
     longest, best = 1, None
     for loop in kernel.reductions:
         count = trips(structure.nest, loop)
@@ -59,7 +59,9 @@ def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> P
     """The inner product, where there are reductions whose iterations it can take in groups."""
     product = inner_product(found)
     assert product is not None, "kernels are made for contractions that have one"
-    if not product.in_words or kernel.product == SINGLE:
+    if not product.in_words:
+        return product
+    if kernel.product == SINGLE:
         return FMA
     if kernel.product == BYTES and _in_bytes(structure):
         a, b = (of_bytes(structure.operand(role).element) for role in ("A", "B"))

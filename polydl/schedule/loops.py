@@ -18,6 +18,7 @@ from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand
 from polydl.model.scop import Statement
+from polydl.model.strides import Stride
 from polydl.model.time import map_from_affs, time_affs
 from polydl.schedule.transform import Transform
 
@@ -182,6 +183,11 @@ class NestLoops:
         """Number of loops around the copy."""
         return self.loops.index(self.loop(pack.after)) + 1 if pack.after else 0
 
+    @property
+    def steps(self) -> bool:
+        """Whether its microkernel makes elements anew step by step, from any number (`Contraction.step`)."""
+        return self.nest.contraction is not None and self.nest.contraction.step is not None
+
     def operand(self, role: str) -> Operand:
         """What the microkernel reads as `A` (moved by its rows) or as `B` (by its columns)."""
         assert self.kernel is not None and self.nest.contraction is not None
@@ -281,3 +287,19 @@ def registers(loops: NestLoops) -> dict[str, isl.Map]:
     y = normalised(loops.nest, statement)
     affs = [loop_aff(loop, y[loop.iterator]) for loop in loops.held]
     return {statement.name: map_from_affs(statement.domain, affs)}
+
+
+def stride_of(nest: Nest, operand: Operand, iterator: str) -> Stride:
+    """Elements between neighbours along a counted loop (execution order, steps of one)."""
+    factor = nest.counts[iterator].stride * (-1 if iterator in nest.statements[0].descending else 1)
+    return multiplied(operand.strides[iterator], factor)
+
+
+def multiplied(stride: Stride, factor: int) -> Stride:
+    """The stride of so many steps."""
+    return stride * factor if isinstance(stride, int) else stride.times(factor)
+
+
+def given(stride: Stride) -> int | None:
+    """A stride that is a constant of a generated function; None: an argument of it."""
+    return stride if isinstance(stride, int) else None

@@ -40,7 +40,7 @@ def starting_from_zero(parts: Sequence[Ordered], known: dict[tuple[str, str], bo
                     pair = earlier.name, part.name
                     kept = {} if known is None else known
                     if pair not in kept:
-                        kept[pair] = zeroes_all(earlier.statements[0], statement)
+                        kept[pair] = zeroes_all(earlier.statements[0], statement, any_number=loops.steps)
                     if kept[pair]:
                         found[part.name] = earlier.name
                 break

@@ -24,10 +24,11 @@ def is_legal(structure: NestLoops, legality: NestLegality) -> bool:
     place = {iterator: d for d, iterator in enumerate(structure.nest.loops)}
     last = _last_pieces(structure)
     inside = {loop.iterator for loop in structure.inner}
+    in_order = structure.kernel.reductions if structure.kernel is not None and structure.steps else ()
     # Two accumulations into one element must not be in different accumulators of one register block.
     held = [place[loop.iterator] for loop in structure.held]
     return (
-        all(_keeps_order(structure, signs, place, last, inside) for signs in legality.ordered)
+        all(_keeps_order(structure, signs, place, last, inside, in_order) for signs in legality.ordered)
         and all(
             _keeps_apart(structure, signs, place, last, structure.summed if signs not in legality.exclusive else "")
             for signs in legality.concurrent
@@ -37,8 +38,14 @@ def is_legal(structure: NestLoops, legality: NestLegality) -> bool:
 
 
 def _keeps_order(
-    structure: NestLoops, signs: Signs, place: dict[str, int], last: dict[str, Loop], inside: set[str]
+    structure: NestLoops,
+    signs: Signs,
+    place: dict[str, int],
+    last: dict[str, Loop],
+    inside: set[str],
+    in_order: tuple[Loop, ...],
 ) -> bool:
+    """`in_order`: the loops inside of the microkernel whose iterations it runs one after the other."""
     for loop in structure.loops:
         sign = signs[place[loop.iterator]]
         if sign < 0:
@@ -46,7 +53,10 @@ def _keeps_order(
         if sign > 0 and last.get(loop.iterator) is loop:
             return True
         # A tile loop may leave both ends in one tile: what is inside then decides.
-    return not any(signs[place[i]] for i in inside)
+    ordered = {loop.iterator for loop in in_order}
+    if any(signs[place[i]] for i in inside - ordered):
+        return False
+    return next((signs[place[loop.iterator]] > 0 for loop in in_order if signs[place[loop.iterator]]), True)
 
 
 def _keeps_apart(structure: NestLoops, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:

@@ -18,7 +18,7 @@ from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
-from polydl.schedule.loops import NestLoops, Packed, Rows
+from polydl.schedule.loops import NestLoops, Packed, Rows, loop_aff, normalised
 from polydl.schedule.transform import Transform
 
 
@@ -328,20 +328,28 @@ def kernel_below(node: Node) -> Kernel | None:
             return None
 
 
-def times(node: Node, of: Mapping[str, Statement], copied: str = "") -> dict[str, isl.Map]:
+def times(
+    node: Node, of: Mapping[str, Statement], copied: str = "", *, at_once: bool = False
+) -> dict[str, isl.Map]:
     """Per statement, { S[i…] -> [t0, …, tn] }, all of the same length: executed in lexicographic order.
 
-    The instances of one call of a microkernel have equal times: it is free to order them. `copied`: an array; all that
+    The instances of one call of a microkernel have equal times: it is free to order them; but for those of steps
+    (`Contraction.step`), which it runs in the order of its reductions. `at_once`: these have equal times, too. `copied`: an array; all that
     runs after one copy of it and before the next has equal times, as it may read what the array was then.
     """
     found = list(steps(node, copied))
-    length = max((len(path) for _, path in found), default=0)
+    at_once = at_once or bool(copied)
+    inner = {at: at.use.kernel.reductions for at, _ in found if isinstance(at, Kernel) and at.use.kernel and at.use.steps}
+    length = max((len(path) + (0 if at_once else len(inner.get(at, ()))) for at, path in found), default=0)
     inside = any(at.inside for at, _ in found if isinstance(at, Kernel))
     result: dict[str, isl.Map] = {}
     for at, path in found:
         name = at.statement
         domain = of[name].domain
         affs = _affs(path, name, domain, length)
+        if isinstance(at, Kernel) and at in inner and not at_once:
+            y = normalised(at.use.nest, of[name])
+            affs[len(path) : len(path) + len(inner[at])] = [loop_aff(loop, y[loop.iterator]) for loop in inner[at]]
         here = map_from_affs(domain, affs)
         if isinstance(at, Kernel):
             here = here.intersect_domain(at.whole)

@@ -60,8 +60,9 @@ def _broken(
         frozen = times(tree, of, array)
         kept = ordering((d for d in found if d.array == array), reassociate=reassociate)
         wrong_pair = wrong_pair or backward(InTime(d, frozen) for d in kept)
+    calls = times(tree, of, at_once=True) if any(kernel.use.steps for kernel in kernels(tree)) else schedule
     for kernel in kernels(tree):
-        wrong_pair = wrong_pair or block_violation(found, schedule, registers(kernel.use))
+        wrong_pair = wrong_pair or block_violation(found, calls, registers(kernel.use))
     if wrong_pair is not None:
         return str(wrong_pair)
     ways = paths(tree)

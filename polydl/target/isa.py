@@ -91,6 +91,9 @@ class Isa:
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
     features: tuple[str, ...] = ()
     """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
+    window: int = 0
+    """Not 0: the elements of A are vectors of their own for each row, of which the next rows share all but one of so
+    many taps; 1: none (`windowed`)."""
     measured: tuple[tuple[str, float], ...] = ()
     """(inner product, its words per cycle over FMAs per cycle) as it was measured on a machine, in place of the share
     in `target.products`."""
@@ -118,6 +121,10 @@ class Isa:
         plain, rates = replace(self, features=(), measured=()), product.rates.get(self.name, ())
         extended = [(f"{self.condition} && defined({MACROS[r.feature]})", plain._at(r)) for r in rates if r.feature]
         return [*extended, (self.condition, plain.multiplying(product))]
+
+    def windowed(self, taps: int) -> Isa:
+        """The same for blocks that read A in vectors (`window`)."""
+        return replace(self, window=taps, pairs=False, shares=()) if taps else self
 
     def _at(self, rate: Rate) -> Isa:
         return replace(
@@ -177,6 +184,9 @@ def held_vectors(target: Isa, rows: int, vectors: int) -> int:
     the FMAs of the first. More than two groups: gcc 12 keeps the vectors of several in registers, and spills.
     """
     free = target.registers - target.scratch - rows * vectors
+    if target.window:
+        # A vector of A, and the vectors of B that its taps are multiplied with.
+        return vectors if free > target.window * vectors else 0
     half = -(-vectors // 2)
     return vectors if free >= vectors else half if free > half else 0
 
@@ -185,7 +195,7 @@ def holds_rows(target: Isa, rows: int, vectors: int) -> bool:
     """Whether the elements of A are held beside rows x vectors accumulators instead of the vectors of B: these do not
     all fit, those do, and each of both is loaded once."""
     used = rows * vectors + target.scratch
-    return used + vectors > target.registers >= used + rows
+    return not target.window and used + vectors > target.registers >= used + rows
 
 
 def unrolled(rows: int, vectors: int) -> int:
@@ -210,6 +220,10 @@ def paired_rows(target: Isa) -> int:
 
 def _loads(target: Isa, rows: int, vectors: int, paired: bool) -> float:
     """Vector loads of one step of the innermost reduction."""
+    if target.window:
+        # Neighbouring taps start in the middle of a line: of vectors as long as one, each touches two.
+        crossing = 1 + target.vector_bytes / 128
+        return crossing * vectors * (rows + target.window - 1) / target.window + vectors
     if paired and vectors == 1 and rows <= paired_rows(target):
         return 1 + rows / 2
     if holds_rows(target, rows, vectors):

@@ -10,10 +10,12 @@ A new instruction is a row here, the C of its function in `templates/microkernel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from polydl.model.contraction import Contraction
+from polydl.model.contraction import OLD, Contraction
+from polydl.model.expr import Binary, Call, Conditional, Expr, operands
+from polydl.model.functions import function_of
 from polydl.model.types import BF16, F32, F64, I8, I16, I32, U8, ElementType
 
 ARM_BF16 = BF16.name
@@ -85,6 +87,53 @@ class Product:
 
 FMA = Product("fma", sums=(F32, F64, I32))
 """A product of one element of each, in the type of the sum."""
+
+_SUMMED = 4
+"""Cycles of an addition, a minimum, or a product, of each instruction set's usual cores."""
+
+
+def step_product(step: Expr) -> Product:
+    """What stands in place of the FMA where the output is made anew in another way (`Contraction.step`): as many
+    instructions as the expression has parts, each of them once, a product and what is added to it being one."""
+    parts = dict.fromkeys(_instructions(step))
+    chain = _SUMMED * max(1, _depth(step))
+    share = 1 / max(1.0, sum(_COUNT.get(_kind(part), 1.0) for part in parts))
+    rate = (Rate("", share, chain, 1),)
+    return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic"), rate))
+
+
+_COUNT = {"fmax": 3.0, "fmin": 3.0}
+"""Instructions of functions that are no single one: of a number and a NaN they give the number."""
+
+
+def _kind(part: Expr) -> str:
+    row = function_of(part.function) if isinstance(part, Call) else None
+    return "" if row is None else row.name
+
+
+def _instructions(value: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are instructions. A choice between the two sides of its comparison is one."""
+    match value:
+        case Binary("+" | "-", Binary("*", left, right), other) | Binary("+" | "-", other, Binary("*", left, right)):
+            inside: tuple[Expr, ...] = (left, right, other)
+        case Conditional(Binary("<" | ">", left, right), then, otherwise) if {left, right} == {then, otherwise}:
+            inside = (left, right)
+        case _:
+            inside = operands(value)
+    for part in inside:
+        yield from _instructions(part)
+    if inside:
+        yield value
+
+
+def _depth(value: Expr) -> int:
+    """Instructions from the old value to the new one."""
+    if value == OLD:
+        return 0
+    found = [_depth(part) for part in operands(value)]
+    compares = isinstance(value, Binary) and value.op in ("<", ">")
+    return max((depth if compares else depth + 1 for depth in found if depth >= 0), default=-1)
+
 
 # uops.info: VPDPWSSD and VPMADDWD + VPADDD on Zen 4 and Ice Lake, VDPBF16PS on Zen 4. SDOT, USDOT and BFDOT as those of
 # Neoverse N2 (LLVM's AArch64SchedNeoverseN2.td, after Arm's optimization guide), not measured.
@@ -178,6 +227,8 @@ def of_bytes(element: ElementType) -> ElementType | None:
 
 def inner_product(found: Contraction) -> Product | None:
     """The inner product of a contraction by the types of its operands; None where there is none for them."""
+    if found.step is not None:
+        return step_product(found.step)
     elements = {found.left.element, found.right.element}
     if found.uniform and found.element in FMA.sums:
         return FMA

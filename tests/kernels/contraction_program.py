@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.kernels import microkernel, reference
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction
-from polydl.model.types import F32, F64
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, Step
+from polydl.kernels.scalar_text import scalar_text
+from polydl.kernels.vector_text import Vectors, math_prologue, uses_functions
+from polydl.model.expr import Binary, Conditional, Const, Expr, Load
+from polydl.model.expr import Call as Applied
+from polydl.model.types import F32, F64, ElementType
 from polydl.target.isa import VECTOR_TYPES
 
 
@@ -24,6 +28,7 @@ class Call:
 
 HARNESS = """
 #define _DEFAULT_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +36,8 @@ HARNESS = """
 #include <unistd.h>
 static unsigned long seed = 1;
 static int draw(void) { seed = seed * 6364136223846793005ul + 1442695040888963407ul; return (int)(seed >> 40) % 9 - 4; }
+/* With zeros of both signs, and values that are no numbers. */
+static __attribute__((unused)) double any(void) { const int x = draw(); return x == 4 ? NAN : x == -4 ? -0.0 : x; }
 typedef struct { char *pages; size_t length; char *data; } guarded;
 /* `bytes` of memory that end (or start) where the process may not read or write. */
 static guarded take(size_t bytes, int at_end)
@@ -52,9 +59,9 @@ static int check_{kernel}(const long *v, int at_end)
     const size_t a_bytes = (size_t)v[5], b_bytes = (size_t)v[6], c_bytes = (size_t)v[7];
     guarded a = take(a_bytes, at_end), b = take(b_bytes, at_end), c = take(c_bytes, at_end), d = take(c_bytes, at_end);
     {t} *A = ({t} *)a.data, *B = ({t} *)b.data, *C = ({t} *)c.data, *D = ({t} *)d.data;
-    for (size_t i = 0; i < a_bytes / sizeof *A; ++i) A[i] = ({t})draw();
-    for (size_t i = 0; i < b_bytes / sizeof *B; ++i) B[i] = ({t})draw();
-    for (size_t i = 0; i < c_bytes / sizeof *C; ++i) C[i] = D[i] = ({t})draw();
+    for (size_t i = 0; i < a_bytes / sizeof *A; ++i) A[i] = ({t}){draw}();
+    for (size_t i = 0; i < b_bytes / sizeof *B; ++i) B[i] = ({t}){draw}();
+    for (size_t i = 0; i < c_bytes / sizeof *C; ++i) C[i] = D[i] = ({t}){draw}();
     {kernel}(v[0], v[1], A + v[2], B + v[3], C + v[4]{rest});
     {twin}(v[0], v[1], A + v[2], B + v[3], D + v[4]{rest});
     const int differs = memcmp(C, D, c_bytes) != 0;
@@ -90,12 +97,14 @@ def program(specs: Sequence[MicrokernelSpec], calls: Sequence[Call]) -> str:
     """
     parts = [HARNESS]
     parts += [microkernel.isa_prologue(dtype) for dtype in VECTOR_TYPES]
+    parts += dict.fromkeys(text for spec in specs for text in microkernel.prologues(spec))
     for spec in dict.fromkeys(specs):
         kernel = microkernel.generate(spec)
         rest = "".join(f", v[{8 + i}]" for i in range(len(kernel.parameters) - 5))
         twin = reference.reference_name(spec)
         parts += [kernel.text, reference.reference(spec)]
-        parts.append(CHECK.format(t=spec.dtype, kernel=kernel.name, twin=twin, rest=rest))
+        draw = "draw" if spec.step is None else "any"
+        parts.append(CHECK.format(t=spec.dtype, draw=draw, kernel=kernel.name, twin=twin, rest=rest))
     parts.append("static const struct { int (*check)(const long *, int); long v[32]; } calls[] = {")
     parts += [_row(specs[call.kernel], call) for call in calls]
     return "\n".join([*parts, "};", MAIN])
@@ -108,7 +117,8 @@ def _row(spec: MicrokernelSpec, call: Call) -> str:
         return call.integers[name] if constant is None else constant
 
     a_terms = [(max(1, call.m), value(spec.a_m, "a_m"))]
-    b_terms = [(max(1, call.n), 1)]
+    b_terms = [] if spec.scalar_b else [(max(1, call.n), 1)]
+    a_terms += [(max(1, call.n), 1)] if spec.window else []
     for i, r in enumerate(spec.reductions):
         extent = max(1, value(r.extent, f"extent{i}"))
         a_terms.append((extent, value(r.a_stride, f"a_stride{i}")))
@@ -122,8 +132,65 @@ def _row(spec: MicrokernelSpec, call: Call) -> str:
     return f"    {{ check_{kernel.name}, {{ {', '.join(map(str, row))} }} }},"
 
 
+X, Y, M = Load(0), Load(1), Load(2)
+
+
+def steps(element: ElementType) -> list[Expr]:
+    """Steps of distances, of products over other semirings, and of windows, x of A, y of B, m what there was."""
+    suffix = element.suffix or ""
+
+    def call(function: str, *arguments: Expr) -> Expr:
+        return Applied(f"{function}{suffix}", arguments, element)
+
+    apart, both = Binary("-", X, Y), Binary("+", X, Y)
+    return [
+        Conditional(Binary("<", both, M), both, M),
+        Conditional(Binary(">", X, M), X, M),
+        Conditional(Binary("<", M, Y), Y, M),
+        call("fmax", M, X),
+        call("fmin", Binary("*", X, Y), M),
+        Binary("+", M, call("fabs", apart)),
+        Binary("+", M, Binary("*", apart, apart)),
+        call("fmax", call("fabs", apart), M),
+        Binary("*", M, Binary("+", X, Const("1"))),
+    ]
+
+
+def step_of(value: Expr, element: ElementType, start: str = "") -> Step:
+    """A step as its vector and its plain text, from C's elements or from a number."""
+    text = Vectors(element, ("x", "y", "m").__getitem__).text(value)
+    plain = scalar_text(value, ("x", "y", "m").__getitem__)
+    prologue = (math_prologue(element),) if uses_functions(text, element) else ()
+    return Step(text, plain, f"polydl_{element.name}_all({start})" if start else "", start, prologue)
+
+
+def random_window(rng: random.Random) -> MicrokernelSpec:
+    """Any specification with a step in place of the sum of products, or one that reads A in vectors."""
+    plain = random_spec(rng)
+    window = rng.random() < 0.7
+    stepping = not window or rng.random() < 0.6
+    reductions, a_m = list(plain.reductions), plain.a_m
+    if window and reductions and rng.random() < 0.7:  # rows that share taps
+        place, stride = rng.randrange(len(reductions)), rng.choice((-7, 1, 5, 20))
+        reductions[place] = Reduction(rng.randint(1, 5), stride, rng.randint(-9, 9))
+        a_m = stride * rng.randint(1, 3)
+    start = rng.choice(("", "-INFINITY", "3")) if stepping else ""
+    step = step_of(rng.choice(steps(plain.dtype)), plain.dtype, start) if stepping else None
+    return replace(
+        plain,
+        a_m=a_m,
+        reductions=tuple(reductions),
+        beta=int(not start) if stepping else plain.beta,
+        negate=plain.negate and not stepping,
+        alpha=plain.alpha and not stepping,
+        step=step,
+        window=window,
+        scalar_b=window and rng.random() < 0.5,
+    )
+
+
 def random_spec(rng: random.Random) -> MicrokernelSpec:
-    """Any specification: sizes around the registers' and lanes' multiples, every option."""
+    """Any specification of sums of products: sizes around the registers' and lanes' multiples, every option."""
     dtype = rng.choice((F32, F64))
     m, n = rng.randint(1, 9), rng.choice((1, 3, 4, 7, 8, 15, 16, 17, 24, 32, 33, 48))
 

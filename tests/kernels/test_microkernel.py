@@ -70,6 +70,22 @@ def test_random_specifications_equal_their_twin(target: str, seed: int, compiler
     assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_steps_and_windows_equal_their_twin(target: str, seed: int, compiler: str, tmp_path: Path) -> None:
+    """NaN and the signs of zeros come out as C's choices say."""
+    rng = random.Random(f"steps {target} {seed}")
+    specs = [contraction_program.random_window(rng) for _ in range(14)]
+    calls = [
+        contraction_program.random_call(rng, index, spec, full=repeat == 0)
+        for index, spec in enumerate(specs)
+        for repeat in range(4)
+    ]
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, ("-O2", *TARGETS[target]))
+    assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_remainder_of_a_gemm_and_a_convolution(target: str, level: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from polydl.prove.kernel_bodies import check_kernel, check_pack
 from polydl.rewrite.canonical import Canonical
 from polydl.target.isa import ISAS, Isa
 from tests.compiling import run_compiler
+from tests.kernels.contraction_program import step_of, steps
 from tests.programs.corpus import catalogue
 from tests.prove.mutations import OPTIONS
 
@@ -38,6 +39,7 @@ def functions(text: str, isa: Isa) -> Mapping[str, Any]:
     return {e.decl.name: e for e in c_parser.CParser().parse(code).ext if isinstance(e, c_ast.FuncDef)}
 
 
+LEAST_SUM, LARGEST = step_of(steps(F32)[0], F32), step_of(steps(F64)[1], F64, "-INFINITY")
 KERNELS: Sequence[tuple[MicrokernelSpec, Sequence[tuple[int, int]]]] = (
     (MicrokernelSpec(F32, 6, 32, 64, 32, (Reduction(3, 4096, 99), Reduction(64, 1, 32))), [(6, 32), (5, 31), (1, 1)]),
     (MicrokernelSpec(F32, 14, 32, 1, 40, (Reduction(64, 14, 32),), remainders=False), [(14, 32)]),
@@ -52,6 +54,22 @@ KERNELS: Sequence[tuple[MicrokernelSpec, Sequence[tuple[int, int]]]] = (
     ),
     (MicrokernelSpec(F32, 1, 48, 0, 0, ()), [(1, 48), (1, 47)]),
     (MicrokernelSpec(F64, 4, 48, -131, -131, (Reduction(44, 3, 393),), negate=True), [(4, 48), (3, 17)]),
+    (MicrokernelSpec(F32, 6, 32, 64, 32, (Reduction(64, 1, 32),), step=LEAST_SUM), [(6, 32), (5, 7)]),
+    (
+        MicrokernelSpec(
+            F64, 5, 24, 32, 32, (Reduction(3, 32, 3), Reduction(3, 1, 1)), beta=0, step=LARGEST, window=True,
+            scalar_b=True,
+        ),
+        [(5, 24), (4, 3)],
+    ),
+    (
+        MicrokernelSpec(F32, 5, 40, 40, 40, (Reduction(5, 99, 120), Reduction(5, 40, 40)), step=LEAST_SUM, window=True),
+        [(5, 40), (2, 17)],
+    ),
+    (
+        MicrokernelSpec(F32, 4, 40, 198, 40, (Reduction(3, 99, 3), Reduction(3, 1, 1)), window=True, scalar_b=True),
+        [(4, 40), (1, 8)],
+    ),
 )  # fmt: skip
 PACKS: Sequence[tuple[PackSpec, int, tuple[int, ...]]] = (
     (PackSpec(F32, 32, 1, (PackLoop(64, 4096),)), 100, (64,)),

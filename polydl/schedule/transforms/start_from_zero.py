@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.model.expr import is_zero
+from polydl.model.expr import is_number, is_zero
 from polydl.model.scop import Assignment, Statement
 from polydl.schedule.kernel_call import kernel_call
 from polydl.schedule.tree import Kernel, Node, kernels, with_kernels
@@ -28,7 +28,7 @@ def no_start(kernel: Kernel) -> str | None:
     statement = structure.nest.statements[0]
     if zeroing is None:
         return None
-    if not zeroes_all(zeroing, statement):
+    if not zeroes_all(zeroing, statement, any_number=structure.steps):
         return f"{zeroing.name} does not set to zero what {statement.name} accumulates into"
     if structure.summed:
         return f"{zeroing.name} would be done by each of the parts of sums of {statement.name}"
@@ -38,10 +38,12 @@ def no_start(kernel: Kernel) -> str | None:
     return None
 
 
-def zeroes_all(zeroing: Statement, contraction: Statement) -> bool:
-    """Whether a statement sets to zero just the elements that another writes."""
+def zeroes_all(zeroing: Statement, contraction: Statement, *, any_number: bool) -> bool:
+    """Whether a statement sets to zero, or to `any_number`, just the elements that another writes."""
     body = zeroing.body
-    if not isinstance(body, Assignment) or body.op != "=" or not is_zero(body.value, signed=False):
+    if not isinstance(body, Assignment) or body.op != "=":
+        return False
+    if not (is_number(body.value) if any_number else is_zero(body.value, signed=False)):
         return False
     return _written(zeroing) == _written(contraction) and bool(_elements(zeroing).is_equal(_elements(contraction)))
 
