@@ -111,6 +111,9 @@ class _Text:
     declared: str
     names: tuple[str, ...]
     arguments: tuple[Argument | int, ...]
+    along_i: tuple[str, ...]
+    """C that moves the addresses by @ iterations."""
+    along_j: tuple[str, ...]
     address: str
     form: str
     target: str
@@ -227,13 +230,15 @@ class Transposes:
                 v=f"polydl_{lanes_name(t)}",
                 name=name,
                 meaning=self.meaning(use, shape),
-                turned=made.squares,
+                squares=made.squares,
                 lines=made.lines,
                 address=made.address,
                 form=made.form,
                 stream=streams,
                 declared=made.declared,
                 signature=signature,
+                along_i="".join(f", {one}" for one in made.along_i),
+                along_j="".join(f", {one}" for one in made.along_j),
                 passed="".join(f", {one}" for one in made.names),
                 ignored="".join(f", (void){one}" for one in made.names),
                 strip=STRIP_BYTES // t.bytes,
@@ -282,6 +287,8 @@ class _Builder:
         self.arguments: list[Argument | int] = []
         self.known: dict[int, tuple[str, str]] = {}
         self.before: list[str] = []
+        self.along_i: list[str] = []
+        self.along_j: list[str] = []
 
     def text(self) -> _Text:
         """All of it. Raises NotVectorised."""
@@ -324,7 +331,9 @@ class _Builder:
             "".join(f", {one}" for one in self.parameters),
             tuple(self.names),
             tuple(self.arguments),
-            f"{name} + polydl_i + (polydl_j + r) * {name}_j",
+            tuple(self.along_i),
+            tuple(self.along_j),
+            f"{name} + r * {name}_j",
             "" if held is t else f"_{held.name}",
             statement.accesses[target].array,
             (*prologue, *([narrow_prologue()] if self.narrow else []), pack_prologue(t)),
@@ -359,6 +368,11 @@ class _Builder:
             self.parameters.append(f"const ptrdiff_t {name}_{stride}")
             self.arguments.append(self._moves(access)["ij".index(stride)])
             self.names.append(f"{name}_{stride}")
+        i, j = self._moves(access)
+        if i:
+            self.along_i.append(f"{name} += @" + (f" * {name}_i" if "i" in strides else ""))
+        if j:
+            self.along_j.append(f"{name} += @" + (f" * {name}_j" if "j" in strides else ""))
         return name
 
     def _load(self, access: int) -> tuple[str, str]:
@@ -379,20 +393,20 @@ class _Builder:
             return (f"{v}_all({name})" if held is t else everywhere(held, name)), name
         if i == 0:
             name = self._pointer(access, ("j",))
-            element = f"{name}[(polydl_j + r) * {name}_j]"
+            element = f"{name}[r * {name}_j]"
             scalar = f"{name}_here"
             self.before.append(f"const {held} {scalar} = {element};")
             return (f"{v}_all({scalar})" if held is t else everywhere(held, scalar)), f"{name}[j * {name}_j]"
         form = "" if held is t else f"_{held.name}"
         if i == 1:
             name = self._target() if access == self.piece.same[self.body.target] else self._pointer(access, ("j",))
-            at = f"{name} + polydl_i + (polydl_j + r) * {name}_j"
+            at = f"{name} + r * {name}_j"
             part = f"{v}_load{form}_part({at}, {v}_first(rows))"
             return f"(rows < {v.upper()}_LANES ? {part} : {v}_load{form}({at}))", f"{name}[i + j * {name}_j]"
         if j != 1:
             raise NotVectorised("an operand without neighbours")
         name = self._pointer(access, ("i",))
-        at = f"{name} + (polydl_i + k) * {name}_i + polydl_j"
+        at = f"{name} + k * {name}_i"
         cast = f"({v})" if held is not t and held.is_int else ""
         self.squares[access] = _Square(
             f"{name}_square",

@@ -11,10 +11,12 @@ from pycparser import c_ast
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
 from polydl.prove.printed_program import Pointer
-from polydl.prove.symbolic_values import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
+from polydl.prove.symbolic_values import LANE_BY_LANE, Literal, Load, Operation, Symbol, conversion, of_lanes
 from polydl.prove.syntax import line_of, subscripted
 from polydl.prove.vector_lanes import (
+    ALIGNED,
     GROUP_BYTES,
+    NARROW,
     NEAR,
     PURE,
     VECTOR,
@@ -60,6 +62,8 @@ class Evaluator:
     bytes: Mapping[str, int]
     """Bytes of an element, likewise."""
     read: list[Read] = field(default_factory=list)
+    aligned: bool = False
+    """Whether addresses are multiples of what a function asks for."""
     _around: list[tuple[str, Affine]] = field(default_factory=list)
     _steps: int = 0
 
@@ -97,6 +101,14 @@ class Evaluator:
                     return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (narrow := NARROW.fullmatch(name)) is not None:
+                kind, action, _, target = narrow.groups()
+                if action == "load":
+                    return self._vector_value(kind, "load_part" if target else "load", node.args, env)
+                lanes = self._vector(node.args.exprs[0], env)
+                return tuple(Operation(conversion(target), (value_of(lane),)) for lane in lanes)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if ALIGNED.fullmatch(name):
+                return number(int(self.aligned))
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:

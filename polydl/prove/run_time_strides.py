@@ -7,6 +7,7 @@ addresses, which is shown of the text. (Kronecker's substitution: one number in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -56,6 +57,24 @@ def pack_with_strides(functions: Mapping[str, Any], contract: PackContract) -> t
     )
     _check_moves(functions, contract.name, set(told))
     return settled, {name: number(value) for name, value in told.items()}
+
+
+def strides_of(functions: Mapping[str, Any], name: str) -> dict[str, Affine]:
+    """The same of a function that says in C what it does: a number for each of the strides that it is told. Raises
+    Unreadable."""
+    told = [p.name for p in functions[name].decl.type.args.params if is_stride(p)]
+    _check_moves(functions, name, set(told))
+    return {stride: number(_APART ** (k + 1)) for k, stride in enumerate(told)}
+
+
+def is_stride(parameter: Any) -> bool:
+    """Whether a parameter is an address's stride: `polydl_e0_j` behind `polydl_e0`."""
+    kind = parameter.type
+    return (
+        re.fullmatch(r"polydl\d*_e\d+_[ij]", parameter.name) is not None
+        and isinstance(kind, c_ast.TypeDecl)
+        and kind.type.names == ["ptrdiff_t"]
+    )
 
 
 def _check_moves(functions: Mapping[str, Any], stem: str, strides: set[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from polydl.kernels.families import rectangle_function
 from polydl.kernels.innermost import RowOptions
@@ -16,9 +16,11 @@ from polydl.lower.ctree import (
     Evaluate,
     Expr,
     For,
+    Hint,
     Instance,
     Int,
     Invoke,
+    Name,
     Node,
     Scope,
     Unary,
@@ -26,6 +28,7 @@ from polydl.lower.ctree import (
     plus,
     substituted,
 )
+from polydl.lower.instance_marks import row_mark
 from polydl.model.scop import Scop
 
 
@@ -79,10 +82,23 @@ def _call(chain: Sequence[For], cut: int, instance: Instance, made: TransposeFun
         call = substituted(call, known)
     used = set(names(call))
     declared = tuple((name, start) for name, start in begins.items() if name in used)
-    hinted = () if instance.hint is None else (instance.hint,)
+    hinted = () if instance.hint is None else (*_marks(groups, begins, made), instance.hint)
     if not declared:
         return Block((*hinted, Evaluate(call)))
     return Scope((Declare(f"const {integer}", declared), *hinted, Evaluate(call)))
+
+
+def _marks(groups: Sequence[Sequence[For]], begins: Mapping[str, Expr], made: TransposeFunction) -> list[Hint]:
+    """Of the loops that its first and second length count."""
+    marks = []
+    for which in (made.along, 1 - made.along):
+        loops = []
+        for loop in groups[which]:
+            assert loop.last is not None
+            extent = _count(loop.first, loop.last)
+            loops.append((Name(loop.variable), begins[loop.variable], Int(1 if extent is None else extent)))
+        marks.append(row_mark(loops, back=made.backwards[which]))
+    return marks
 
 
 def _length(group: Sequence[For]) -> Expr:
