@@ -138,7 +138,14 @@ PROGRAMS = (
 )  # fmt: skip
 """Loops as users write them."""
 
-_DTYPES = {"float": np.float32, "double": np.float64, "uint16_t": np.uint16, "uint8_t": np.uint8, "int8_t": np.int8, "_Float16": np.float16}
+_DTYPES = {
+    "float": np.float32,
+    "double": np.float64,
+    "uint16_t": np.uint16,
+    "uint8_t": np.uint8,
+    "int8_t": np.int8,
+    "_Float16": np.float16,
+}
 
 
 def compiled(text: str, out: Path) -> ctypes.CDLL:
@@ -212,7 +219,7 @@ def measured(program: Program, sizes: dict[str, int], folder: Path, seconds: flo
     moved = (to.nbytes + source.nbytes) // 2
     if in_place:
         moved //= 2 if program.name == "symmetric" else 1
-    room = [np.zeros(moved + 64, dtype=np.uint8) for _ in range(2)]
+    room = [np.ones(moved + 64, dtype=np.uint8) for _ in range(2)]  # of zeros there would be one page for all
     ends = [r.ctypes.data + -r.ctypes.data % 64 for r in room]
     contenders = {
         "polydl": own_call,
@@ -262,7 +269,10 @@ def main() -> int:
             row = measured(program, sizes, given.keep, given.seconds)
             rows.writerow(row)
             file.flush()
-            print("{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**row), flush=True)
+            print(
+                "{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**row),
+                flush=True,
+            )
     return 0
 
 

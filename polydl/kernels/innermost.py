@@ -137,7 +137,8 @@ def printed(
     where = Printed(tuple(body), loops, private, options)
     statements = tuple(at.statement for at in body)
     moves = tuple(
-        tuple(move_along(arrays[a.array], where.relation(n, a), loops) for a in s.accesses) for n, s in enumerate(statements)
+        tuple(move_along(arrays[a.array], where.relation(n, a), loops) for a in s.accesses)
+        for n, s in enumerate(statements)
     )
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
     piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where)

@@ -122,6 +122,11 @@ def pack_prologue(element: ElementType) -> str:
     they are made of groups, and of single elements how they are converted."""
     if element is I32:
         return environment().get_template("pack_words.c.j2").render()
+    return transpose_prologue(element)
+
+
+def transpose_prologue(element: ElementType) -> str:
+    """Transposition in registers, of any type that rows have vectors of, after the vectors of that type."""
     networks = [_network(element, lanes) for lanes in sorted({target.lanes(element) for target in ISAS})]
     return (
         environment()

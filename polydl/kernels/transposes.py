@@ -21,10 +21,10 @@ from polydl.kernels.instructions import RATE, arithmetic
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_text import Narrow, everywhere, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
-from polydl.kernels.packing import pack_prologue
+from polydl.kernels.packing import transpose_prologue
+from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.rows import row_prologue
 from polydl.kernels.scalar_text import scalar_text
-from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.kernels.whole_text import Whole
 from polydl.model import isl
@@ -34,9 +34,9 @@ from polydl.model.scop import Array, Assignment, Statement
 from polydl.model.types import ElementType
 from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 
-STRIP_BYTES = 1024
-"""Of a row of the source that a strip reads: measured best from 512 to 2048 past the caches (Zen 4), where less reads
-lines in parts and more takes more pages than the translations of the first level."""
+STRIP_BYTES = 2048
+"""Of a row of the source that a strip reads: of 256 to 4096, the best or close to it in memory and in each cache
+(Zen 4, two threads)."""
 _LEAST = 4
 """Part of a vector that each of both loops must have, where its length is known, for squares to be worth it."""
 
@@ -53,7 +53,7 @@ class Rectangle:
     same: tuple[int, ...]
     """Per access the first one that touches the same element."""
     extents: tuple[int | None, int | None] = (None, None)
-    """Iterations of both loops; None: not known."""
+    """Iterations of both loops, at most; None: not known."""
     options: RowOptions = field(default_factory=RowOptions)
 
 
@@ -153,8 +153,15 @@ def rectangle(
         )
         for access, relation in zip(statement.accesses, relations, strict=True)
     )
-    first, second = (_product(counts[k:end]) for k, end in ((0, cut), (cut, len(counts))))
+    most = [_most(times, d) for d in dims]
+    first, second = (_product(most[k:end]) for k, end in ((0, cut), (cut, len(most))))
     return Rectangle(arrays, statement, moves, same, (first, second), options)
+
+
+def _most(times: isl.Set, loop: int) -> int | None:
+    """Iterations of a loop, at most; None where nothing bounds them."""
+    least, greatest = isl.least(times, loop), isl.greatest(times, loop)
+    return None if least is None or greatest is None else greatest - least + 1
 
 
 def _known(counts: Sequence[int | None]) -> tuple[int, ...]:
@@ -204,15 +211,15 @@ class Transposes:
         return {}
 
     def cycles(self, use: Turned, shape: int, isa: Isa) -> Cycles:
-        """Of one vector of the result: its part of the shuffles, of which large vectors take twice as long, and of what
-        is spilled where a square is larger than the registers."""
+        """Of one vector of the result: shuffles and arithmetic, while other ports load and store. Vectors of more than
+        32 bytes take two turns; a square that is larger than the registers is spilled."""
         assert use.made is not None
-        lanes = isa.lanes(use.element)
-        wide = max(1.0, isa.vector_bytes / 32)
+        lanes, squares = isa.lanes(use.element), len(use.made.squares)
+        turns = max(1.0, isa.vector_bytes / 32)
         spilled = 2.0 if lanes > isa.registers else 1.0
-        turned = len(use.made.squares) * (math.log2(lanes) * spilled / RATE + 1 / isa.loads) * wide
         ops = arithmetic(use.piece.statement)
-        return Cycles(turned + wide + (ops.simple + ops.vector_instructions) / RATE + ops.slow)
+        computed = squares * math.log2(lanes) * spilled + ops.simple + ops.vector_instructions
+        return Cycles(turns * max(computed / RATE, squares / isa.loads + 1.0) + ops.slow)
 
     def emit(self, use: Turned, shape: int) -> TransposeFunction:
         made = use.made
@@ -336,7 +343,7 @@ class _Builder:
             f"{name} + r * {name}_j",
             "" if held is t else f"_{held.name}",
             statement.accesses[target].array,
-            (*prologue, *([narrow_prologue()] if self.narrow else []), pack_prologue(t)),
+            (*prologue, *([narrow_prologue()] if self.narrow else []), transpose_prologue(t)),
         )
 
     def _held(self, access: int) -> ElementType:
@@ -399,10 +406,11 @@ class _Builder:
             return (f"{v}_all({scalar})" if held is t else everywhere(held, scalar)), f"{name}[j * {name}_j]"
         form = "" if held is t else f"_{held.name}"
         if i == 1:
-            name = self._target() if access == self.piece.same[self.body.target] else self._pointer(access, ("j",))
-            at = f"{name} + r * {name}_j"
+            own = access == self.piece.same[self.body.target]
+            name = self.names[0] if own else self._pointer(access, ("j",) if j else ())
+            at, plain = (f"{name} + r * {name}_j", f"{name}[i + j * {name}_j]") if j else (name, f"{name}[i]")
             part = f"{v}_load{form}_part({at}, {v}_first(rows))"
-            return f"(rows < {v.upper()}_LANES ? {part} : {v}_load{form}({at}))", f"{name}[i + j * {name}_j]"
+            return f"(rows < {v.upper()}_LANES ? {part} : {v}_load{form}({at}))", plain
         if j != 1:
             raise NotVectorised("an operand without neighbours")
         name = self._pointer(access, ("i",))
@@ -415,7 +423,3 @@ class _Builder:
         )
         row = f"{name}_square[r]"
         return (f"({register(held)}){row}" if cast else row), f"{name}[i * {name}_i + j]"
-
-    def _target(self) -> str:
-        """The parameter of the target, which comes first."""
-        return self.names[0]

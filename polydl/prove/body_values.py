@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
@@ -203,8 +203,13 @@ class Evaluator:
         if name == "first":
             return self._value(arguments[0], env)
         if name == "all":
+            match arguments[0]:
+                case c_ast.Constant(value=text):
+                    return (Literal(text, vector=True),) * width
+                case c_ast.UnaryOp(op="-", expr=c_ast.Constant(value=text)):
+                    return (Operation("-", (Literal(text, vector=True),)),) * width
             lane = lane_of(self._value(arguments[0], env))
-            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
+            return (lane,) * width
         if name in ("load", "load_part", "pair"):
             at = self._pointer(arguments[0], env)
             count = self._number(arguments[1], env) if name == "load_part" else width

@@ -26,8 +26,8 @@ from polydl.prove.contracts import (
 from polydl.prove.element_forms import check_passed
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, not_negative, number, product
 from polydl.prove.packed_places import PLAIN, places, steps_of
-from polydl.prove.run_time_strides import is_stride
 from polydl.prove.printed_program import ConcurrentLoop, Pointer, domain
+from polydl.prove.run_time_strides import is_stride
 from polydl.prove.symbolic_values import Literal, Load, Operation, conversion, pointer, symbol
 from polydl.prove.syntax import line_of
 from polydl.prove.walk_state import Place, Waiting, Walk, count

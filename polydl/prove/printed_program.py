@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from polydl.model import isl
-from polydl.prove.integers import ZERO, Affine, with_choices
+from polydl.prove.integers import Affine, with_choices
 
 
 @dataclass(frozen=True, slots=True)

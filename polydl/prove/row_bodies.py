@@ -173,7 +173,7 @@ def _within(at: Affine, times: Mapping[str, Affine], count: int, size: int) -> b
     ends = [at.constant, at.constant + count - 1]
     for counter, step in at.terms:
         ends[step > 0] += step * (constant(times[counter]) - 1)
-    return 0 <= ends[0] and ends[1] < size
+    return ends[0] >= 0 and ends[1] < size
 
 
 def _same_value(found: Symbol, wanted: Symbol) -> bool:

@@ -18,7 +18,7 @@ from polydl.frontend.meaning.symbols import nodes
 from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import Affine, Unreadable, number
 from polydl.prove.syntax import line_of, names_in, subscripted
-from polydl.prove.vector_lanes import VECTOR
+from polydl.prove.vector_lanes import ALIGNED, NARROW, VECTOR
 
 _APART = 1 << 40
 """By what factor each stride is larger than the one before: more than the elements of any array."""
@@ -103,9 +103,14 @@ def _made_of(node: Any) -> list[str]:
             return [node.name]
         case c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
             return []
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if VECTOR.fullmatch(name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if _takes_addresses(name):
             return []
     return [name for _, child in node.children() for name in _made_of(child)]
+
+
+def _takes_addresses(name: str) -> bool:
+    """Whether a function is one of the vectors' prologues, or asks where memory lies."""
+    return any(kind.fullmatch(name) for kind in (VECTOR, NARROW, ALIGNED))
 
 
 def _decides(node: Any, functions: Mapping[str, Any], pointers: set[str], strides: set[str]) -> bool:
@@ -129,7 +134,7 @@ def _decides(node: Any, functions: Mapping[str, Any], pointers: set[str], stride
             target, _ = subscripted(node.lvalue)
             moved = isinstance(target, c_ast.ID) and target.name in pointers
             return (told(node.rvalue) and not moved) or (isinstance(target, c_ast.ID) and target.name in strides)
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if node.args is not None and not VECTOR.fullmatch(name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if node.args is not None and not _takes_addresses(name):
             definition = functions.get(name)
             if definition is None:
                 return False  # a hint for the compiler, or unreadable

@@ -159,9 +159,7 @@ class Program:
         target = target_isa(self.machine)
         for cut in range(1, len(inner)):
             groups = (range(cut), range(cut, len(inner)))
-            evenly = all(
-                _goes_on(path, inner[k], inner[k + 1], trips[k + 1]) for group in groups for k in group[:-1]
-            )
+            evenly = all(_goes_on(path, inner[k], inner[k + 1], trips[k + 1]) for group in groups for k in group[:-1])
             if not evenly:
                 continue
             lengths = [math.prod(trips[k] for k in group) for group in groups]
