@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 import csv
 import ctypes
-import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,86 +55,151 @@ class Program:
     """Loops over `to` and `from`."""
 
     name: str
-    types: tuple[str, str]
-    """Of `to` and of `from`, in C."""
-    shapes: tuple[str, str]
-    """Extents of both, as C."""
+    to: str
+    """C type and extents."""
+    source: str
+    """The same of `from`; empty: in place."""
     loops: str
-    sizes: Sequence[dict[str, int]]
+    """`i:N j:M` for two loops, and then statements."""
+    sizes: Sequence[Mapping[str, int]]
     torch: Torch | None = None
     """What makes a view with the shape of `to` of `from`."""
 
-    def text(self, sizes: dict[str, int]) -> str:
+    def text(self, sizes: Mapping[str, int]) -> str:
+        """The C file."""
         defines = "".join(f"#define {name} {value}\n" for name, value in sizes.items())
-        to, source = self.types
-        first, second = (shape.replace("[", "[restrict ", 1) for shape in self.shapes)
-        arguments = f"{to} to{first}, const {source} from{second}"
-        if self.shapes[1] == "in place":
-            arguments = f"{to} to{self.shapes[0]}"
-        return f"#include <stdint.h>\n#include <math.h>\n{defines}void run({arguments})\n{{\n{self.loops}}}\n"
+        arrays = [(self.to, "to"), *([(f"const {self.source}", "from")] if self.source else [])]
+        arguments = ", ".join(array.replace(" [", f" {name}[restrict ", 1) for array, name in arrays)
+        heads, _, body = self.loops.partition(" {")
+        loops = "".join(
+            f"for (int {counter} = {first or 0}; {counter} < {end}; {counter}++)\n"
+            for counter, end, first in ((*head.split(":"), "")[:3] for head in heads.split())
+        )
+        return f"#include <stdint.h>\n{defines}void run({arguments})\n{{\n{loops}{{{body}\n}}\n"
 
-    def extents(self, which: int, sizes: dict[str, int]) -> tuple[int, ...]:
-        shape = self.shapes[0] if self.shapes[which] == "in place" else self.shapes[which]
-        return tuple(eval(e, {}, dict(sizes)) for e in shape.replace("/", "//").strip("[]").split("]["))
-
-
-def _two(n: int, m: int) -> dict[str, int]:
-    return {"N": n, "M": m}
-
-
-PLAIN = "for (int i = 0; i < N; i++)\n for (int j = 0; j < M; j++)\n  "
-SQUARES = [_two(64, 64), _two(192, 192), _two(1000, 700), _two(4096, 4096), _two(5003, 4001)]
+    def extents(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Of an array, in numbers."""
+        shape = array.partition(" [")[2].rstrip("]")
+        return tuple(eval(extent, {}, dict(sizes)) for extent in shape.replace("/", "//").split("]["))
 
 
-def _plain(name: str, kind: str, sizes: Sequence[dict[str, int]]) -> Program:
-    return Program(name, (kind, kind), ("[M][N]", "[N][M]"), f"{PLAIN}to[j][i] = from[i][j];\n", sizes, lambda x: x.T)
+def _two(*sizes: int) -> list[dict[str, int]]:
+    return [{"N": n, "M": m} for n, m in zip(sizes[::2], sizes[1::2], strict=True)]
 
 
-def _images(c: int, s: int, n: int) -> dict[str, int]:
-    return {"B": n, "C": c, "H": s, "W": s}
+SQUARES = _two(64, 64, 192, 192, 1000, 700, 4096, 4096, 5003, 4001)
+IMAGES = [{"B": n, "C": c, "H": s, "W": s} for n, c, s in ((1, 64, 14), (8, 64, 56), (3, 67, 37), (32, 256, 56))]
+FRAMES = [{"H": 224, "W": 224}, {"H": 2160, "W": 3840}]
+GROUPS = [{"K": 256, "N": 256}, {"K": 4096, "N": 4096}]
+ORDERS = [{"N": 200}, {"N": 1000}, {"N": 4096}]
 
 
-IMAGES = [_images(64, 14, 1), _images(64, 56, 8), _images(67, 37, 3), _images(256, 56, 32)]
-FOUR = "for (int n = 0; n < B; n++)\n for (int c = 0; c < C; c++)\n  for (int h = 0; h < H; h++)\n   for (int w = 0; w < W; w++)\n    "
+def _plain(kind: str, name: str = "") -> Program:
+    body = "i:N j:M { to[j][i] = from[i][j]; }"
+    return Program(name or kind, f"{kind} [M][N]", f"{kind} [N][M]", body, SQUARES, lambda x: x.T)
+
+
+def _changed(name: str, kind: str, statement: str, view: Torch | None = None) -> Program:
+    return Program(name, f"{kind} [M][N]", "float [N][M]", f"i:N j:M {{ {statement} }}", SQUARES[1:4], view)
+
 
 PROGRAMS = (
-    _plain("float", "float", SQUARES),
-    _plain("double", "double", SQUARES),
-    _plain("u16", "uint16_t", SQUARES),
-    _plain("u8", "uint8_t", SQUARES),
-    Program("nchw_nhwc", ("float", "float"), ("[B][H][W][C]", "[B][C][H][W]"), f"{FOUR}to[n][h][w][c] = from[n][c][h][w];\n", IMAGES, lambda x: x.permute(0, 2, 3, 1)),
-    Program("nhwc_nchw", ("float", "float"), ("[B][C][H][W]", "[B][H][W][C]"), f"{FOUR}to[n][c][h][w] = from[n][h][w][c];\n", IMAGES, lambda x: x.permute(0, 3, 1, 2)),
-    Program("heads", ("float", "float"), ("[B][H][S][D]", "[B][S][H][D]"),
-            "for (int b = 0; b < B; b++)\n for (int h = 0; h < H; h++)\n  for (int s = 0; s < S; s++)\n   for (int d = 0; d < D; d++)\n    to[b][h][s][d] = from[b][s][h][d];\n",
-            [{"B": 1, "S": 64, "H": 4, "D": 64}, {"B": 16, "S": 197, "H": 12, "D": 64}], lambda x: x.permute(0, 2, 1, 3)),
-    Program("batches", ("float", "float"), ("[B][D][S]", "[B][S][D]"),
-            "for (int b = 0; b < B; b++)\n for (int s = 0; s < S; s++)\n  for (int d = 0; d < D; d++)\n   to[b][d][s] = from[b][s][d];\n",
-            [{"B": 12, "S": 197, "D": 64}, {"B": 300, "S": 197, "D": 64}], lambda x: x.permute(0, 2, 1)),
-    Program("nchw16c", ("float", "float"), ("[B][C/16][H][W][16]", "[B][C/16][16][H][W]"),
-            "for (int n = 0; n < B; n++)\n for (int c = 0; c < C / 16; c++)\n  for (int h = 0; h < H; h++)\n   for (int w = 0; w < W; w++)\n    for (int k = 0; k < 16; k++)\n     to[n][c][h][w][k] = from[n][c][k][h][w];\n",
-            [_images(64, 14, 1), _images(64, 56, 8)], lambda x: x.permute(0, 1, 3, 4, 2)),
-    Program("vnni2", ("uint16_t", "uint16_t"), ("[K/2][N][2]", "[K/2][2][N]"),
-            "for (int k = 0; k < K / 2; k++)\n for (int n = 0; n < N; n++)\n  for (int t = 0; t < 2; t++)\n   to[k][n][t] = from[k][t][n];\n",
-            [{"K": 256, "N": 256}, {"K": 4096, "N": 4096}], lambda x: x.permute(0, 2, 1)),
-    Program("vnni4", ("int8_t", "int8_t"), ("[K/4][N][4]", "[K/4][4][N]"),
-            "for (int k = 0; k < K / 4; k++)\n for (int n = 0; n < N; n++)\n  for (int t = 0; t < 4; t++)\n   to[k][n][t] = from[k][t][n];\n",
-            [{"K": 256, "N": 256}, {"K": 4096, "N": 4096}], lambda x: x.permute(0, 2, 1)),
-    Program("to_tensor", ("float", "uint8_t"), ("[3][H][W]", "[H][W][3]"),
-            "for (int c = 0; c < 3; c++)\n for (int h = 0; h < H; h++)\n  for (int w = 0; w < W; w++)\n   to[c][h][w] = from[h][w][c] * (1.0f / 255);\n",
-            [{"H": 224, "W": 224}, {"H": 2160, "W": 3840}], lambda x: x.permute(2, 0, 1)),
-    Program("planes", ("uint8_t", "uint8_t"), ("[3][H][W]", "[H][W][3]"),
-            "for (int h = 0; h < H; h++)\n for (int w = 0; w < W; w++)\n  for (int c = 0; c < 3; c++)\n   to[c][h][w] = from[h][w][c];\n",
-            [{"H": 224, "W": 224}, {"H": 2160, "W": 3840}], lambda x: x.permute(2, 0, 1)),
-    Program("to_half", ("_Float16", "float"), ("[M][N]", "[N][M]"), f"{PLAIN}to[j][i] = from[i][j];\n", SQUARES[1:4], lambda x: x.T),
-    Program("relu", ("float", "float"), ("[M][N]", "[N][M]"), f"{PLAIN}to[j][i] = from[i][j] > 0 ? from[i][j] * 0.5f : 0;\n", SQUARES[1:4]),
-    Program("rotate", ("float", "float"), ("[M][N]", "[N][M]"), f"{PLAIN}to[j][N - 1 - i] = from[i][j];\n", SQUARES[1:4], lambda x: torch.rot90(x, -1)),
-    Program("complex", ("float", "float"), ("[N][2]", "[2][N]"),
-            "for (int i = 0; i < N; i++) {\n to[i][0] = from[0][i];\n to[i][1] = from[1][i];\n}\n", [{"N": 10000}, {"N": 10000000}], lambda x: x.T),
-    Program("in_place", ("float", "float"), ("[N][N]", "in place"),
-            "for (int i = 0; i < N; i++)\n for (int j = i + 1; j < N; j++) {\n  float t = to[i][j];\n  to[i][j] = to[j][i];\n  to[j][i] = t;\n }\n", [{"N": 200}, {"N": 1000}, {"N": 4096}]),
-    Program("symmetric", ("float", "float"), ("[N][N]", "in place"),
-            "for (int i = 0; i < N; i++)\n for (int j = 0; j < i; j++)\n  to[j][i] = to[i][j];\n", [{"N": 200}, {"N": 1000}, {"N": 4096}]),
-)  # fmt: skip
+    _plain("float"),
+    _plain("double"),
+    _plain("uint16_t", "u16"),
+    _plain("uint8_t", "u8"),
+    Program(
+        "nchw_nhwc",
+        "float [B][H][W][C]",
+        "float [B][C][H][W]",
+        "n:B c:C h:H w:W { to[n][h][w][c] = from[n][c][h][w]; }",
+        IMAGES,
+        lambda x: x.permute(0, 2, 3, 1),
+    ),
+    Program(
+        "nhwc_nchw",
+        "float [B][C][H][W]",
+        "float [B][H][W][C]",
+        "n:B c:C h:H w:W { to[n][c][h][w] = from[n][h][w][c]; }",
+        IMAGES,
+        lambda x: x.permute(0, 3, 1, 2),
+    ),
+    Program(
+        "heads",
+        "float [B][H][S][D]",
+        "float [B][S][H][D]",
+        "b:B h:H s:S d:D { to[b][h][s][d] = from[b][s][h][d]; }",
+        [{"B": 1, "S": 64, "H": 4, "D": 64}, {"B": 16, "S": 197, "H": 12, "D": 64}],
+        lambda x: x.permute(0, 2, 1, 3),
+    ),
+    Program(
+        "batches",
+        "float [B][D][S]",
+        "float [B][S][D]",
+        "b:B s:S d:D { to[b][d][s] = from[b][s][d]; }",
+        [{"B": 12, "S": 197, "D": 64}, {"B": 300, "S": 197, "D": 64}],
+        lambda x: x.permute(0, 2, 1),
+    ),
+    Program(
+        "nchw16c",
+        "float [B][C/16][H][W][16]",
+        "float [B][C/16][16][H][W]",
+        "n:B c:C/16 h:H w:W k:16 { to[n][c][h][w][k] = from[n][c][k][h][w]; }",
+        IMAGES[:2],
+        lambda x: x.permute(0, 1, 3, 4, 2),
+    ),
+    Program(
+        "vnni2",
+        "uint16_t [K/2][N][2]",
+        "uint16_t [K/2][2][N]",
+        "k:K/2 n:N t:2 { to[k][n][t] = from[k][t][n]; }",
+        GROUPS,
+        lambda x: x.permute(0, 2, 1),
+    ),
+    Program(
+        "vnni4",
+        "int8_t [K/4][N][4]",
+        "int8_t [K/4][4][N]",
+        "k:K/4 n:N t:4 { to[k][n][t] = from[k][t][n]; }",
+        GROUPS,
+        lambda x: x.permute(0, 2, 1),
+    ),
+    Program(
+        "to_tensor",
+        "float [3][H][W]",
+        "uint8_t [H][W][3]",
+        "c:3 h:H w:W { to[c][h][w] = from[h][w][c] * (1.0f / 255); }",
+        FRAMES,
+        lambda x: x.permute(2, 0, 1),
+    ),
+    Program(
+        "planes",
+        "uint8_t [3][H][W]",
+        "uint8_t [H][W][3]",
+        "h:H w:W c:3 { to[c][h][w] = from[h][w][c]; }",
+        FRAMES,
+        lambda x: x.permute(2, 0, 1),
+    ),
+    _changed("to_half", "_Float16", "to[j][i] = from[i][j];", lambda x: x.T),
+    _changed("relu", "float", "to[j][i] = from[i][j] > 0 ? from[i][j] * 0.5f : 0;"),
+    _changed("rotate", "float", "to[j][N - 1 - i] = from[i][j];", lambda x: torch.rot90(x, -1)),
+    Program(
+        "complex",
+        "float [N][2]",
+        "float [2][N]",
+        "i:N { to[i][0] = from[0][i]; to[i][1] = from[1][i]; }",
+        [{"N": 10000}, {"N": 10000000}],
+        lambda x: x.T,
+    ),
+    Program(
+        "in_place",
+        "float [N][N]",
+        "",
+        "i:N j:N:i+1 { float t = to[i][j]; to[i][j] = to[j][i]; to[j][i] = t; }",
+        ORDERS,
+    ),
+    Program("symmetric", "float [N][N]", "", "i:N j:i { to[j][i] = to[i][j]; }", ORDERS),
+)
 """Loops as users write them."""
 
 _DTYPES = {
@@ -157,12 +221,12 @@ def compiled(text: str, out: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(out))
 
 
-def label(program: Program, sizes: dict[str, int]) -> str:
+def label(program: Program, sizes: Mapping[str, int]) -> str:
     """Name of a program at a size."""
     return "_".join([program.name, *map(str, sizes.values())])
 
 
-def build(program: Program, sizes: dict[str, int], folder: Path) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+def build(program: Program, sizes: Mapping[str, int], folder: Path) -> tuple[ctypes.CDLL, ctypes.CDLL]:
     """The original and polydl's output, whose text is made once."""
     name = label(program, sizes)
     source = folder / f"{name}_source.c"
@@ -196,17 +260,20 @@ def turns(contenders: dict[str, Callable[[], object]], seconds: float) -> dict[s
     return times
 
 
-def measured(program: Program, sizes: dict[str, int], folder: Path, seconds: float) -> dict[str, Any]:
+def measured(program: Program, sizes: Mapping[str, int], folder: Path, seconds: float) -> dict[str, Any]:
     """A row. Raises SystemExit for a wrong result."""
     gcc, own = build(program, sizes, folder)
     copy = compiled(COPY, folder / "copy.so")
     rng = np.random.default_rng(0)
-    source, to = (
-        (rng.integers(0, 100, program.extents(which, sizes)) - (50 if program.name == "relu" else 0)).astype(_DTYPES[program.types[which]])
-        for which in (1, 0)
-    )  # fmt: skip
+    least = -50 if program.name == "relu" else 0
+
+    def made(array: str) -> Any:
+        kind = _DTYPES[array.partition(" [")[0]]
+        return rng.integers(least, 100, program.extents(array, sizes)).astype(kind)
+
+    in_place = not program.source
+    source, to = made(program.source or program.to), made(program.to)
     other = to.copy()
-    in_place = program.shapes[1] == "in place"
 
     def bound(library: ctypes.CDLL, out: Any) -> Callable[[], object]:
         pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in ([out] if in_place else [out, source])]
@@ -261,18 +328,16 @@ def main() -> int:
         for program, sizes in cases:
             build(program, sizes, given.keep)
         return 0
-    file = open(given.csv, "w", newline="", encoding="utf-8") if given.csv else open(os.devnull, "w", encoding="utf-8")
-    with file:
-        rows = csv.DictWriter(file, ("name", "us", "GB/s", "copy", "gcc", "torch"))
-        rows.writeheader()
-        for program, sizes in cases:
-            row = measured(program, sizes, given.keep, given.seconds)
-            rows.writerow(row)
-            file.flush()
-            print(
-                "{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**row),
-                flush=True,
-            )
+    rows = []
+    for program, sizes in cases:
+        rows.append(measured(program, sizes, given.keep, given.seconds))
+        print("{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**rows[-1]))
+        sys.stdout.flush()
+        if given.csv:
+            with given.csv.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, rows[0].keys())
+                writer.writeheader()
+                writer.writerows(rows)
     return 0
 
 

@@ -2,10 +2,11 @@
 
     to[j][i] = f(from[i][j])        i < m, j < n; f: any element-wise operation, with conversions
 
-Lanes times lanes elements are loaded as vectors along j, transposed in registers (`kernels.packing`), computed with and
-stored as vectors along i. Squares follow one another along j within strips of `STRIP_BYTES`, so that lines of the source
-are read while they are in a cache, and lines that are written get full there. The loops may be groups of loops that
-continue each other, and run backwards: any permutation of dimensions, blocked layouts and rotations are of this form.
+Lanes times lanes elements are loaded as vectors along j, transposed in registers (`kernels.packing`), computed with
+and stored as vectors along i. Squares follow one another along j within strips of `STRIP_BYTES`, so that lines of the
+source are read while they are in a cache, and lines that are written get full there. The loops may be groups of loops
+that continue each other, and run backwards: any permutation of dimensions, blocked layouts and rotations are of this
+form.
 """
 
 from __future__ import annotations

@@ -101,19 +101,30 @@ class Evaluator:
                     return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (narrow := NARROW.fullmatch(name)) is not None:
-                kind, action, _, target = narrow.groups()
-                if action == "load":
-                    return self._vector_value(kind, "load_part" if target else "load", node.args, env)
-                lanes = self._vector(node.args.exprs[0], env)
-                return tuple(Operation(conversion(target), (value_of(lane),)) for lane in lanes)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if ALIGNED.fullmatch(name):
-                return number(int(self.aligned))
             case c_ast.Constant():
                 return Literal(node.value)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:
-                return self._operation_of(made, node.args.exprs, env, call=name in PURE)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)):
+                return self._called_value(name, node, env)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+
+    def _called_value(self, name: str, node: Any, env: Env) -> Any:
+        """What a function makes of elements, or says of an address. Raises Unreadable."""
+        narrow = NARROW.fullmatch(name)
+        if narrow is not None:
+            return self._narrow_value(*narrow.group(1, 2, 4), node.args, env)
+        if ALIGNED.fullmatch(name):
+            return number(int(self.aligned))
+        made = self._followed(name)
+        if made is None:
+            raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+        return self._operation_of(made, node.args.exprs, env, call=name in PURE)
+
+    def _narrow_value(self, kind: str, action: str, more: str, given: Any, env: Env) -> Any:
+        """Narrow elements in lanes of floats, as what they are, or conversions of lanes."""
+        if action == "load":
+            return self._vector_value(kind, "load_part" if more else "load", given, env)
+        lanes = self._vector(given.exprs[0], env)
+        return tuple(Operation(conversion(more), (value_of(lane),)) for lane in lanes)
 
     def _operation_of(self, made: str, arguments: Sequence[Any], env: Env, *, call: bool) -> Operation:
         if made.startswith(NEAR):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pycparser import c_ast, c_generator
 
-from polydl.model.types import spelled
+from polydl.model.types import F32, spelled
 from polydl.prove.bodies import Called
 from polydl.prove.body_values import Read
 from polydl.prove.contracts import Meant, meant_line
@@ -20,7 +20,7 @@ from polydl.prove.matching import same_literal
 from polydl.prove.printed_program import Pointer
 from polydl.prove.run_time_strides import strides_of
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbolic_values import Literal, Operation, Symbol, loads
+from polydl.prove.symbolic_values import Literal, Operation, Symbol, conversion, loads
 from polydl.prove.syntax import counted, line_of, names_in
 from polydl.prove.vector_lanes import value_of
 from polydl.target.isa import Isa
@@ -74,7 +74,7 @@ def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, lengths:
                     raise error(f"{name} stores something else in column {' '.join(map(str, here))} {where}")
             boxes.append(tuple(_places(a, times, len(one.lanes) if d == along else 1) for d, a in enumerate(at)))
         _check_once(boxes, sizes, name, where)
-        reads = [[at for at in loads(stated(point).value)] for point in (origin, *units)]
+        reads = [loads(stated(point).value) for point in (origin, *units)]
         _check_reads(running.read, reads, sizes, name, where)
 
 
@@ -183,6 +183,8 @@ def _same_value(found: Symbol, wanted: Symbol) -> bool:
             same = all(_same_value(x, y) for x, y in zip(operands, others, strict=True))
             return same and (name, call) == (other, also)
         case Literal(), Literal(text):
+            return same_literal(found, text)
+        case Literal(vector=True), Operation(name, (Literal(text),)) if name == conversion(F32.name):
             return same_literal(found, text)
         case _:
             return found == wanted
