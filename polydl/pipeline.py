@@ -20,6 +20,7 @@ from typing import Unpack
 
 from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, ToolchainError
 from polydl.base.output_files import output_path, write
+from polydl.base.recursion import deep
 from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import ranking_from_file
 from polydl.frontend import Program
@@ -71,6 +72,7 @@ _QUICK = 0.5
 """Seconds of one run of the original up to which the output is run at other sizes, too."""
 
 
+@deep()
 def rank(
     source: str | Path | Program | Scop,
     space: str | None = None,
@@ -214,6 +216,7 @@ def _other_sizes(ranking: Ranking, chosen: Variant, o: Options, timer: Timer | N
     return code_for_other_sizes(ranking.program.read, o, searched, ranking.machine, ranking.threads, timer)
 
 
+@deep()
 def optimize(
     source: str | Path | Program | Scop,
     output: str | Path | None = None,

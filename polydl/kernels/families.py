@@ -13,6 +13,7 @@ from polydl.kernels.innermost import VECTOR, Innermost, RowFunction
 from polydl.kernels.microkernel import Microkernel
 from polydl.kernels.packing import PackRoutine
 from polydl.kernels.rows import GeneralRow
+from polydl.kernels.transposes import Rectangle, TransposeFunction, Transposes, Turned
 from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa
 
@@ -20,6 +21,9 @@ INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
     GeneralRow(),
 )  # fmt: skip
 """Of innermost loops: the first that matches runs them. Those for special loops stand before the general one."""
+
+RECTANGLES: tuple[Family[Rectangle, Turned, int, TransposeFunction], ...] = (Transposes(),)
+"""Of two innermost loops of which neither is a row."""
 
 NESTS: tuple[Family[Nest, ContractionUse, Block, Microkernel], ...] = (Contractions(),)
 """Of nests, in blocks."""
@@ -39,6 +43,19 @@ def row_function(piece: Innermost) -> RowFunction | None:
 def has_row(piece: Innermost) -> bool:
     """Whether a family has a function that runs a piece."""
     return any(True for family in INNERMOST for _ in family.matches(piece))
+
+
+def rectangle_function(piece: Rectangle) -> TransposeFunction | None:
+    """The function that runs two innermost loops; None where no family has one."""
+    found = next(((family, use) for family in RECTANGLES for use in family.matches(piece)), None)
+    return None if found is None else found[0].emit(found[1], VECTOR)
+
+
+def rectangle_cycles(piece: Rectangle, isa: Isa) -> tuple[int, Cycles] | None:
+    """Along which of the loops a function would write, and what it takes for each vector of the result; None where no
+    family has one."""
+    found = next(((family, use) for family in RECTANGLES for use in family.matches(piece)), None)
+    return None if found is None else (found[1].along, found[0].cycles(found[1], VECTOR, isa))
 
 
 def row_cycles(piece: Innermost, isa: Isa) -> Cycles:

@@ -147,7 +147,8 @@ def printed(
     where = Printed(tuple(body), loops, private, options)
     statements = tuple(at.statement for at in body)
     moves = tuple(
-        tuple(_move(arrays[a.array], where.relation(n, a), loops) for a in s.accesses) for n, s in enumerate(statements)
+        tuple(move_along(arrays[a.array], where.relation(n, a), loops) for a in s.accesses)
+        for n, s in enumerate(statements)
     )
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
     piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
@@ -155,7 +156,7 @@ def printed(
     return piece
 
 
-def _move(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:
+def move_along(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:
     """Elements from one iteration of the row to the next; None where it is not one number, or the loops of the row do
     not continue each other."""
     if array.is_scalar:
@@ -203,11 +204,11 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
                 continue
             for two, other in enumerate(piece.statements):
                 for b in other.accesses:
-                    if a.array == b.array and _conflict(where, where.relation(one, a), where.relation(two, b)):
+                    if a.array == b.array and conflict(where, where.relation(one, a), where.relation(two, b)):
                         raise NotVectorised(f"iterations touch the same elements of {a.array}")
 
 
-def _conflict(where: Printed, a: isl.Map, b: isl.Map) -> bool:
+def conflict(where: Printed, a: isl.Map, b: isl.Map) -> bool:
     """Whether two different iterations of one row touch the same element."""
     pairs = a.apply_range(b.reverse())
     return not isl.differ(isl.agree(pairs, range(where.loops.dims[0])), where.loops.dims).is_empty()

@@ -418,7 +418,12 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
-    if spec.step is not None or spec.window or spec.word not in VECTOR_TYPES or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS):
+    if (
+        spec.step is not None
+        or spec.window
+        or spec.word not in VECTOR_TYPES
+        or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS)
+    ):
         return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0

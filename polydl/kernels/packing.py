@@ -22,9 +22,11 @@ from dataclasses import dataclass, field
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import I32, ElementType
-from polydl.target.isa import ISAS, VECTOR_TYPES
+from polydl.target.isa import ISAS, VECTOR_TYPES, lanes_name
 from polydl.target.products import is_bf16
 
+GROUP_BYTES = 16
+"""Pieces of vectors within which the shuffles of all instruction sets work, the cheap ones of the larger."""
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at
 least a vector of each."""
@@ -120,16 +122,57 @@ def pack_prologue(element: ElementType) -> str:
     they are made of groups, and of single elements how they are converted."""
     if element is I32:
         return environment().get_template("pack_words.c.j2").render()
-    widths = []
-    for lanes in sorted({target.lanes(element) for target in ISAS}):
-        distances = []
-        for exponent in range(lanes.bit_length() - 1):
-            d = 1 << exponent
-            low = [lanes + i - d if i & d else i for i in range(lanes)]
-            high = [lanes + i if i & d else i + d for i in range(lanes)]
-            distances.append((d, ", ".join(map(str, low)), ", ".join(map(str, high))))
-        widths.append((lanes, distances))
-    return environment().get_template("pack_prologue.c.j2").render(t=element, widths=widths)
+    return transpose_prologue(element)
+
+
+def transpose_prologue(element: ElementType) -> str:
+    """Transposition in registers, of any type that rows have vectors of, after the vectors of that type."""
+    networks = [_network(element, lanes) for lanes in sorted({target.lanes(element) for target in ISAS})]
+    return (
+        environment()
+        .get_template("pack_prologue.c.j2")
+        .render(name=lanes_name(element), lane=GROUP_BYTES, networks=networks)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """How a square of vectors is transposed in registers."""
+
+    lanes: int
+    """Of a vector: as many vectors are in the square."""
+    shuffles: tuple[tuple[str, str], ...]
+    """Per shuffle of two vectors its name, and from which elements of both it takes each of its result."""
+    steps: tuple[tuple[tuple[str, str], str, str, str, str], ...]
+    """Two shuffles of the same two vectors, and C of the numbers of these, and of the results, made of i."""
+
+
+def _network(element: ElementType, lanes: int) -> _Network:
+    """A square of `lanes` vectors, transposed by perfect shuffles: `log2(lanes)` steps of `lanes` shuffles, of which
+    most stay within 16 bytes, as the cheapest of x86 do.
+
+    Interleaving the halves of a list of G vectors of G elements log2(G) times transposes it (Stone, "Parallel
+    processing with the perfect shuffle", IEEE Transactions on Computers, 1971): first within each 16 bytes of each G
+    vectors, then pieces of 16 bytes as if they were elements, backwards, since those are taken apart.
+    """
+    group = min(lanes, GROUP_BYTES // element.bytes)
+    pieces = lanes // group
+    half, block = max(1, group // 2), range(0, lanes, group)
+    low = [at for start in block for k in range(half) for at in (start + k, lanes + start + k)]
+    high = [at for start in block for k in range(half, group) for at in (start + k, lanes + start + k)]
+    even = [side + start + k for side in (0, lanes) for start in block[::2] for k in range(group)]
+    odd = [side + start + k for side in (0, lanes) for start in block[1::2] for k in range(group)]
+    shuffles = [("low", low), ("high", high)] if group > 1 else []
+    shuffles += [("even", even), ("odd", odd)] if pieces > 1 else []
+    at = f"(i / {half} * {group} + i % {half})"
+    pair = f"(i / {half} * {group} + i % {half} * 2)"
+    steps = [(("low", "high"), at, f"{at} + {half}", pair, f"{pair} + 1")] * (group.bit_length() - 1)
+    if pieces > 1:
+        # Of the vectors with the same place in their groups: i counts them, and the pairs of groups.
+        first, rest = f"i % {group} + i / {group} * {2 * group}", f"i % {group} + i / {group} * {group}"
+        step = (("even", "odd"), first, f"{first} + {group}", rest, f"{rest} + {lanes // 2}")
+        steps += [step] * (pieces.bit_length() - 1)
+    return _Network(lanes, tuple((name, ", ".join(map(str, order))) for name, order in shuffles), tuple(steps))
 
 
 def pack_parameters(spec: PackSpec) -> tuple[Parameter, ...]:

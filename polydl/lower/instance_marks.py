@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from polydl.lower.ctree import Expr, Hint
+from polydl.lower.ctree import Expr, Hint, Int
 from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.scop import Statement
@@ -30,10 +30,11 @@ def instance_mark(statement: Statement, at: Place) -> Hint:
     return Hint(f"{_MARK}{statement.name}", tuple(values))
 
 
-def row_mark(loops: Sequence[tuple[Expr, Expr, Expr]]) -> Hint:
-    """Of a row: per loop, outermost first, its variable, its first value and its iterations (of the outermost any
-    number)."""
-    return Hint(ROW, tuple(part for loop in loops for part in loop))
+def row_mark(loops: Sequence[tuple[Expr, Expr, Expr]], *, back: bool = False) -> Hint:
+    """Of a row: per loop, outermost first, its variable, its value in the first column and its iterations (of the
+    outermost any number). `back`: a word in front of them, since they count downwards. A function of two loops has two
+    of these."""
+    return Hint(ROW, (*([Int(-1)] if back else []), *(part for loop in loops for part in loop)))
 
 
 def is_mark(line: str) -> bool:

@@ -19,7 +19,7 @@ from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of
 from polydl.prove.integers import ZERO, Affine, Unreadable, number
 from polydl.prove.printed_program import Pointer
 from polydl.prove.syntax import counted, line_of, matters, only_prefetches, subscripted, without_effect
-from polydl.prove.vector_lanes import VECTOR, Counters, Vector, grown
+from polydl.prove.vector_lanes import NARROW, VECTOR, Counters, Vector, grown
 
 MOST_STEPS = 400_000
 """Expressions that are evaluated for one function before it counts as unreadable: seconds."""
@@ -268,6 +268,11 @@ class Runner(Evaluator):
         if vector is not None:
             self._vector_statement(vector.group(1), vector.group(2), arguments, env)
             return
+        narrow = NARROW.fullmatch(name)
+        if narrow is not None and narrow.group(2) == "store":
+            part = "_part" if narrow.group(4) else ""
+            self._vector_statement(narrow.group(1), f"store{part}", arguments, env)
+            return
         definition = self.functions.get(name)
         if definition is None:
             raise Unreadable(f"line {line_of(item)}: the function {name}")
@@ -279,9 +284,9 @@ class Runner(Evaluator):
             self._statement(definition.body, bound)
 
     def _vector_statement(self, kind: str, name: str, arguments: Sequence[Any], env: Env) -> None:
-        if name == "store" or name == "store_part":
+        if name in ("store", "store_part", "stream"):
             at, value = self._pointer(arguments[0], env), self._vector(arguments[-1], env)
-            kept = self.lanes[kind] if name == "store" else self._number(arguments[1], env)
+            kept = self._number(arguments[1], env) if name == "store_part" else self.lanes[kind]
             self._store(at, value[:kept])
         elif name == "transpose":
             array, count = arguments[0].name, self.lanes[kind]

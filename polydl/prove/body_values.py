@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
@@ -11,10 +11,12 @@ from pycparser import c_ast
 from polydl.model.types import spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, integer, number
 from polydl.prove.printed_program import Pointer
-from polydl.prove.symbolic_values import LANE_BY_LANE, Literal, Load, Operation, Symbol, of_lanes
+from polydl.prove.symbolic_values import LANE_BY_LANE, Literal, Load, Operation, Symbol, conversion, of_lanes
 from polydl.prove.syntax import line_of, subscripted
 from polydl.prove.vector_lanes import (
+    ALIGNED,
     GROUP_BYTES,
+    NARROW,
     NEAR,
     PURE,
     VECTOR,
@@ -61,6 +63,8 @@ class Evaluator:
     bytes: Mapping[str, int]
     """Bytes of an element, likewise."""
     read: list[Read] = field(default_factory=list)
+    aligned: bool = False
+    """Whether addresses are multiples of what a function asks for."""
     _around: list[tuple[str, Affine]] = field(default_factory=list)
     _steps: int = 0
 
@@ -106,9 +110,28 @@ class Evaluator:
                 return (Operation(name, ()),) * self.lanes[kind]
             case c_ast.Constant():
                 return Literal(node.value)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if (made := self._followed(name)) is not None:
-                return self._operation_of(made, node.args.exprs, env, call=name in PURE)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)):
+                return self._called_value(name, node, env)
         raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+
+    def _called_value(self, name: str, node: Any, env: Env) -> Any:
+        """What a function makes of elements, or says of an address. Raises Unreadable."""
+        narrow = NARROW.fullmatch(name)
+        if narrow is not None:
+            return self._narrow_value(*narrow.group(1, 2, 4), node.args, env)
+        if ALIGNED.fullmatch(name):
+            return number(int(self.aligned))
+        made = self._followed(name)
+        if made is None:
+            raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
+        return self._operation_of(made, node.args.exprs, env, call=name in PURE)
+
+    def _narrow_value(self, kind: str, action: str, more: str, given: Any, env: Env) -> Any:
+        """Narrow elements in lanes of floats, as what they are, or conversions of lanes."""
+        if action == "load":
+            return self._vector_value(kind, "load_part" if more else "load", given, env)
+        lanes = self._vector(given.exprs[0], env)
+        return tuple(Operation(conversion(more), (value_of(lane),)) for lane in lanes)
 
     def _operation_of(self, made: str, arguments: Sequence[Any], env: Env, *, call: bool) -> Operation:
         if made.startswith(NEAR):
@@ -198,8 +221,13 @@ class Evaluator:
         if name == "first":
             return self._value(arguments[0], env)
         if name == "all":
+            match arguments[0]:
+                case c_ast.Constant(value=text):
+                    return (Literal(text, vector=True),) * width
+                case c_ast.UnaryOp(op="-", expr=c_ast.Constant(value=text)):
+                    return (Operation("-", (Literal(text, vector=True),)),) * width
             lane = lane_of(self._value(arguments[0], env))
-            return (replace(lane, vector=True) if isinstance(lane, Literal) else lane,) * width
+            return (lane,) * width
         if name in ("load", "load_part", "pair"):
             at = self._pointer(arguments[0], env)
             count = self._number(arguments[1], env) if name == "load_part" else width

@@ -191,7 +191,13 @@ def finish(
     if definition is None:
         raise Unreadable(f"the function {contract.name}_finish cannot be read")
     names = [p.name for p in definition.decl.type.args.params]
-    env: dict[str, Any] = {"sum": _made(parsed, contract, strides, operands[2], row, column, bound), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
+    env: dict[str, Any] = {
+        "sum": _made(parsed, contract, strides, operands[2], row, column, bound),
+        "i": row,
+        "v": column,
+        "row0": ZERO,
+        "column0": ZERO,
+    }
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
     unknown = set(names) - {*env, *bound, "cut", "part"}
     if unknown:
@@ -220,7 +226,9 @@ def _made(
     if not contract.step:
         return Sum()
     if contract.step == "C":
-        begin: Symbol = Load(Pointer(c.base, c.offset.plus(product(row, argument(contract.c_row, "c_m", bound))).plus(column)))
+        begin: Symbol = Load(
+            Pointer(c.base, c.offset.plus(product(row, argument(contract.c_row, "c_m", bound))).plus(column))
+        )
     else:
         begin = returned(parsed, f"{contract.name}_start", {}, strides)
     return Operation(STEPS, (begin,))
@@ -323,33 +331,47 @@ class Meant:
     name: str
 
 
-def meant_step(parsed: Parsed, meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides) -> RowStep:
-    """The statement of a function's stated meaning, for one column. Raises Unreadable."""
-    line = meant_line(parsed.functions, meant, bound, column, strides)
-    following = meant_line(parsed.functions, meant, bound, column.plus(number(1)), strides)
-    if line.target == following.target:
-        raise Unreadable(f"what {meant.name} does is a sum")
+def meant_step(
+    parsed: Parsed, meant: Meant, bound: Mapping[str, Any], at: tuple[Affine, ...], strides: Strides
+) -> RowStep:
+    """The statement of a function's stated meaning, for one iteration of its loops. Raises Unreadable."""
+    line = meant_line(parsed.functions, meant, bound, at, strides)
+    for k, counter in enumerate(at):
+        after = (*at[:k], counter.plus(number(1)), *at[k + 1 :])
+        if line.target == meant_line(parsed.functions, meant, bound, after, strides).target:
+            raise Unreadable(f"what {meant.name} does is a sum")
     return RowStep((line,))
 
 
-def meant_line(
-    functions: Mapping[str, Any], meant: Meant, bound: Mapping[str, Any], column: Affine, strides: Strides
-) -> RowLine:
-    """What `for (ptrdiff_t j = 0; j < n; j++) …;` does in a column, n the first parameter. Raises Unreadable."""
+def meant_loops(functions: Mapping[str, Any], meant: Meant) -> tuple[tuple[str, ...], Any]:
+    """The counters of `for (ptrdiff_t i = 0; i < m; i++) for (ptrdiff_t j = 0; j < n; j++) …;`, m and n the first
+    parameters, and the assignment inside. Raises Unreadable."""
     definition = functions[f"{meant.name}{MEANING}"]
+    parameters = [p.name for p in definition.decl.type.args.params]
     items = definition.body.block_items or []
-    loop = items[0] if len(items) == 1 else None
-    if not isinstance(loop, c_ast.For):
-        raise Unreadable(f"what is stated above {meant.name}")
-    variable, first = loop_start(loop)
-    body = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
-    columns = definition.decl.type.args.params[0].name
-    whole = affine(first, {}) == ZERO and loop_step(loop, variable) == 1
-    match loop.cond, body:
-        case (
-            c_ast.BinaryOp(op="<", left=c_ast.ID(name=left), right=c_ast.ID(name=right)),
-            [c_ast.Assignment() as made],
-        ) if whole and (left, right) == (variable, columns):
-            env = {**bound, variable: column}
-            return RowLine(made.op, symbol(made.rvalue, env, strides), place(made.lvalue, env, strides))
+    counters: list[str] = []
+    while len(items) == 1 and isinstance(items[0], c_ast.For) and len(counters) < len(parameters):
+        loop = items[0]
+        variable, first = loop_start(loop)
+        match loop.cond:
+            case c_ast.BinaryOp(op="<", left=c_ast.ID(name=left), right=c_ast.ID(name=right)) if (
+                (left, right) == (variable, parameters[len(counters)])
+                and affine(first, {}) == ZERO
+                and loop_step(loop, variable) == 1
+            ):
+                counters.append(variable)
+            case _:
+                raise Unreadable(f"what is stated above {meant.name}")
+        items = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
+    if counters and len(items) == 1 and isinstance(items[0], c_ast.Assignment):
+        return tuple(counters), items[0]
     raise Unreadable(f"what is stated above {meant.name}")
+
+
+def meant_line(
+    functions: Mapping[str, Any], meant: Meant, bound: Mapping[str, Any], at: tuple[Affine, ...], strides: Strides
+) -> RowLine:
+    """What the stated loops do in an iteration (`meant_loops`). Raises Unreadable."""
+    counters, made = meant_loops(functions, meant)
+    env = {**bound, **dict(zip(counters, at, strict=True))}
+    return RowLine(made.op, symbol(made.rvalue, env, strides), place(made.lvalue, env, strides))

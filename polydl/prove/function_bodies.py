@@ -66,7 +66,7 @@ def _check(functions: Mapping[str, Any], function: Any, isa: Isa, size: tuple[in
     elif isinstance(function, PackContract):
         check_pack(functions, function, isa, size[0], size[1:])
     elif isinstance(function, Meant):
-        check_meaning(functions, function, isa, *size)
+        check_meaning(functions, function, isa, size)
     else:
         check_row(functions, function, isa, *size)
 

@@ -248,22 +248,25 @@ def hinted(printed: Printed, statement: Statement, hint: Hint) -> isl.Map:
         raise Wrong(f"line {printed.line}: {hint.statement} has {statement.depth} loops")
     outputs = [f"o{k}" for k in range(statement.depth)]
     formulas = [f"{o} = {v}" for o, v in zip(outputs, hint.iterators, strict=True)]
-    if hint.local:
+    inner = [f"x{k}" for k in range(sum(len(row.loops) for row in hint.rows))]
+    place = 0
+    for row, wanted in zip(hint.rows, hint.columns, strict=True):
         column = Affine()
-        for k, (_, first, extent) in enumerate(hint.local):
-            own = Affine(((f"x{k}", 1),))
-            inner = 1
-            for _, _, e_ in hint.local[k + 1 :]:
+        for k, (_, first, extent) in enumerate(row.loops):
+            moved = Affine(((inner[place], 1),)).plus(first, -1).times(-1 if row.back else 1)
+            place += 1
+            length = 1
+            for _, _, e_ in row.loops[k + 1 :]:
                 if e_ is not None and e_.terms:
                     raise Unreadable(f"line {printed.line}: a row over loops of unknown length")
-                inner *= e_.constant if e_ is not None else 1
-            column = column.plus(own.plus(first, -1), inner)
-            formulas.append(not_negative(own.plus(first, -1)))
-            formulas += [f"{own.plus(first, -1)} < {extent}"] if extent is not None else []
-        formulas.append(f"{hint.column.plus(column, -1)} = 0")
+                length *= e_.constant if e_ is not None else 1
+            column = column.plus(moved, length)
+            formulas.append(not_negative(moved))
+            formulas += [f"{moved} < {extent}"] if extent is not None else []
+        formulas.append(f"{wanted.plus(column, -1)} = 0")
     formula = " and ".join(formulas) or "true"
-    if hint.local:
-        formula = f"exists {', '.join(f'x{k}' for k in range(len(hint.local)))} : {formula}"
+    if inner:
+        formula = f"exists {', '.join(inner)} : {formula}"
     head = f"{printed.name}[{dims(printed.depth)}] -> {statement.name}[{', '.join(outputs)}]"
     return map_of(head, formula).intersect_domain(printed.domain)
 

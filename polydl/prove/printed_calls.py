@@ -18,6 +18,7 @@ from polydl.prove.contracts import (
     argument,
     finish,
     kernel_contract,
+    meant_loops,
     meant_step,
     pack_contract,
     returned,
@@ -27,6 +28,7 @@ from polydl.prove.element_forms import check_passed
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, not_negative, number, product
 from polydl.prove.packed_places import PLAIN, places, steps_of
 from polydl.prove.printed_program import ConcurrentLoop, Pointer, domain
+from polydl.prove.run_time_strides import is_stride
 from polydl.prove.symbolic_values import Literal, Load, Operation, conversion, pointer, symbol
 from polydl.prove.syntax import line_of
 from polydl.prove.walk_state import Place, Waiting, Walk, count
@@ -183,29 +185,33 @@ def _pack(walk: Walk, item: Any, contract: PackContract, arguments: Sequence[Any
 def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Waiting, meant: Meant | None) -> None:
     name = item.name.name
     walk.steps += 1
-    length = affine(arguments[0], at.env)
-    operands: list[Any] = []
     definition = walk.parsed.functions.get(name)
     if definition is None:
         raise Unreadable(f"line {line_of(item)}: the function {name} cannot be read")
-    parameters = definition.decl.type.args.params[1:]
-    for one, given in zip(parameters, arguments[1:], strict=True):
+    loops = 1 if meant is None else len(meant_loops(walk.parsed.functions, meant)[0])
+    lengths = tuple(affine(a, at.env) for a in arguments[:loops])
+    env: dict[str, Any] = {}
+    for one, given in zip(definition.decl.type.args.params[loops:], arguments[loops:], strict=True):
         if isinstance(one.type, c_ast.PtrDecl):
-            operands.append(pointer(given, at.env, walk.strides))
-            check_passed(item, one, operands[-1], walk.scop.arrays)
+            env[one.name] = pointer(given, at.env, walk.strides)
+            check_passed(item, one, env[one.name], walk.scop.arrays)
+        elif is_stride(one):
+            env[one.name] = affine(given, at.env)
         else:
-            operands.append(symbol(given, at.env, walk.strides))
-    walk.program.use(meant or name, at.depth, at.constraints, (length,))
+            env[one.name] = symbol(given, at.env, walk.strides)
+    walk.program.use(meant or name, at.depth, at.constraints, lengths)
+    if len(waiting.rows) not in (0, loops):
+        raise Unreadable(f"line {line_of(item)}: what {name} stands for")
     # Counted as the loop that it stands for, so that where that begins cancels out in addresses.
-    begin = waiting.row[0][1] if waiting.row else ZERO
-    some = at.holds(not_negative(length.plus(number(-1))))
-    column = count(at, length, begin).plus(begin, -1)
-    env = {p.name: g for p, g in zip(parameters, operands, strict=True)}
+    begins = [ZERO if row.back else row.loops[0][1] for row in waiting.rows] or [ZERO] * loops
+    some = all(at.holds(not_negative(length.plus(number(-1)))) for length in lengths)
+    counted = [count(at, length, begin) for length, begin in zip(lengths, begins, strict=True)]
+    columns = tuple(here.plus(begin, -1) for here, begin in zip(counted, begins, strict=True))
     first = len(walk.program.statements)
     if meant is None:
-        step = row_step(walk.parsed, name, env, column, walk.strides, first)
+        step = row_step(walk.parsed, name, env, columns[0], walk.strides, first)
     else:
-        step = meant_step(walk.parsed, meant, env, column, walk.strides)
+        step = meant_step(walk.parsed, meant, env, columns, walk.strides)
     if len(step.lines) != len(waiting.hints):
         raise Wrong(f"line {line_of(item)}: {len(step.lines)} statements in {name}, {len(waiting.hints)} named")
     walk.loops += 1
@@ -213,11 +219,13 @@ def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Wa
     if sums and not some:
         raise Unreadable(f"line {line_of(item)}: a sum over a row that may have no columns")
     before = len(at.time)
-    lanes = ConcurrentLoop(walk.loops, (len(at.time),), "vector", reduction=sums, line=line_of(item))
+    lanes = ConcurrentLoop(
+        walk.loops, tuple(range(before, before + loops)), "vector", reduction=sums, line=line_of(item)
+    )
     at.loops = (*at.loops, lanes)
-    at.time = (*at.time, column.plus(begin))
+    at.time = (*at.time, *counted)
     for k, line in enumerate(step.lines):
-        hint = replace(waiting.hints[k], column=column)
+        hint = replace(waiting.hints[k], columns=columns)
         now = replace(at, time=(*at.time, number(k)))
         kind = "summed" if line.accumulator else "assignment"
         walk.add(now, kind, line.op, line.value, line.target, hint, item, before, lanes=True)

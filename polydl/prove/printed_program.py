@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from polydl.model import isl
-from polydl.prove.integers import ZERO, Affine, with_choices
+from polydl.prove.integers import Affine, with_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,25 @@ class ConcurrentLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """The loops that a row stands for, or one of the loops of a function."""
+
+    loops: tuple[tuple[str, Affine, Affine | None], ...]
+    """Name, the value in the first column, and extent (None: any) of each, outermost first."""
+    back: bool = False
+    """They count downwards."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """What a marker in the text claims about the instance of the next statement; the proof checks it."""
 
     statement: str
     iterators: tuple[Affine, ...]
-    local: tuple[tuple[str, Affine, Affine | None], ...] = ()
-    """Of a row: name, first value and extent (None: any) of each loop that it stands for; `iterators` use the names."""
-    column: Affine = ZERO
-    """Of a row: the number of a column, from 0."""
+    rows: tuple[Row, ...] = ()
+    """Of rows: `iterators` use the names of their loops."""
+    columns: tuple[Affine, ...] = ()
+    """Of each row the number of a column, from 0."""
 
 
 WRITES = ("copy", "zeros", "sums")

@@ -29,7 +29,7 @@ from polydl.prove.integers import (
     number,
 )
 from polydl.prove.printed_calls import call
-from polydl.prove.printed_program import ConcurrentLoop, Hint, Program, domain
+from polydl.prove.printed_program import ConcurrentLoop, Hint, Program, Row, domain
 from polydl.prove.structure_members import without_members
 from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
@@ -131,13 +131,14 @@ class Reader:
             return waiting
         if statement == "row":
             row = []
-            for k in range(0, len(arguments), 3):
-                extent = None if k == 0 else affine(arguments[k + 2], at.env)
+            for k in range(len(arguments) % 3, len(arguments), 3):
+                extent = affine(arguments[k + 2], at.env) if row else None
                 row.append((arguments[k].name, affine(arguments[k + 1], at.env), extent))
-            return replace(waiting, row=tuple(row))
+            return replace(waiting, rows=(*waiting.rows, Row(tuple(row), back=len(arguments) % 3 == 1)))
         # In a row the loops' names stand for positions behind those of the loops around it.
-        env = dict(at.env) | {name: Affine(((f"x{k}", 1),)) for k, (name, _, _) in enumerate(waiting.row)}
-        hint = Hint(statement, tuple(affine(a, env) for a in arguments), waiting.row)
+        names = [name for row in waiting.rows for name, _, _ in row.loops]
+        env = dict(at.env) | {name: Affine(((f"x{k}", 1),)) for k, name in enumerate(names)}
+        hint = Hint(statement, tuple(affine(a, env) for a in arguments), waiting.rows)
         return replace(waiting, hints=[*waiting.hints, hint])
 
     def _if(self, item: Any, now: Place, waiting: Waiting) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 from pycparser import c_ast, c_generator
 
-from polydl.model.types import spelled
+from polydl.model.types import F32, spelled
 from polydl.prove.bodies import Called
 from polydl.prove.body_values import Read
 from polydl.prove.contracts import Meant, meant_line
@@ -17,79 +18,162 @@ from polydl.prove.gathered_rows import RowLine, without_accumulators
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine, number
 from polydl.prove.matching import same_literal
 from polydl.prove.printed_program import Pointer
+from polydl.prove.run_time_strides import strides_of
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.symbolic_values import Literal, Operation, Symbol, loads
+from polydl.prove.symbolic_values import Literal, Operation, Symbol, conversion, loads
 from polydl.prove.syntax import counted, line_of, names_in
 from polydl.prove.vector_lanes import value_of
 from polydl.target.isa import Isa
 
 
-def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, length: int) -> None:
-    """A function that is called for so many columns stores in each of them once what is stated above it, and nothing
-    else, and reads no elements that the loops there don't. Raises Wrong, Unreadable."""
+def check_meaning(functions: Mapping[str, Any], meant: Meant, isa: Isa, lengths: tuple[int, ...]) -> None:
+    """A function that is called for so many columns (iterations of the loops that are stated above it) stores in each
+    of them once what is stated, and nothing else, and reads no elements that the loops there don't. Raises Wrong,
+    Unreadable."""
     name = meant.name
     definition = functions.get(name)
     if definition is None:
         raise Unreadable(f"the function {name} cannot be read")
-    _check_counted(definition, length)
-    opaque = opaque_arguments(definition)
-    running = runner(functions, isa)
-    running.run(name, opaque | {definition.decl.type.args.params[0].name: number(length)})
+    _check_counted(definition, min(lengths))
+    told = strides_of(functions, name)
+    opaque = opaque_arguments(definition) | told
+    counts = {p.name: number(n) for p, n in zip(definition.decl.type.args.params, lengths, strict=False)}
+    sizes = [max(0, n) for n in lengths] if min(lengths) > 0 else [0] * len(lengths)
 
-    def stated(column: Affine) -> RowLine:
-        return meant_line(functions, meant, opaque, column, {})
+    def stated(at: Sequence[Affine]) -> RowLine:
+        return meant_line(functions, meant, opaque, tuple(at), {})
 
-    start = stated(ZERO).target
+    origin = [ZERO] * len(sizes)
+    units = [[number(int(k == d)) for k in range(len(sizes))] for d in range(len(sizes))]
+    start = stated(origin).target
     assert start is not None
-    where = f"({isa.name}, {length} columns)"
-    columns: list[tuple[int, int]] = []
-    for one in running.stored:
-        if one.at.base != start.base:
-            raise Wrong(f"{name} stores into {one.at.base} {where}")
-        first = one.at.offset.plus(start.offset, -1)
-        times = {counter: constant(often) for counter, often in one.around}
-        distances = dict(first.terms)
-        if set(distances) - set(times) or any(often > 1 and not distances.get(c) for c, often in times.items()):
-            raise Unreadable(f"{name} has loops of another form")
-        for k, lane in enumerate(one.lanes):
-            line = stated(first.plus(number(k)))
-            if line.op != "=" or line.target != Pointer(one.at.base, one.at.offset.plus(number(k))):
-                raise Unreadable(f"what is stated above {name}")
-            found = value_of(lane)
-            if not _same_value(found, line.value):
-                # The same elements may be made into the same value in another way.
-                error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
-                raise error(f"{name} stores something else in column {first.constant + k} {where}")
-        starts = [first.constant]
-        for counter, apart in distances.items():
-            starts = [at + k * apart for at in starts for k in range(times[counter])]
-        columns += [(at, at + len(one.lanes)) for at in starts]
-    done = 0
-    for begin, end in sorted(columns):
-        if begin != done:
-            raise Wrong(f"{name} does not store in column {done} once {where}")
-        done = end
-    if done != max(0, length):
-        raise Wrong(f"{name} stores in {done} columns, not {length} {where}")
-    ends = [at for column in (0, length - 1) for at in loads(stated(number(column)).value)]
-    _check_reads(running.read, ends if length > 0 else [], name, length)
+    steps = [_constant_step(stated(unit).target, start) for unit in units]
+    where = f"({isa.name}, {' x '.join(map(str, lengths))} columns)"
+    for aligned in (False, True):
+        running = runner(functions, isa)
+        running.aligned = aligned
+        running.run(name, opaque | counts)
+        boxes: list[tuple[Places, ...]] = []
+        for one in running.stored:
+            if one.at.base != start.base:
+                raise Wrong(f"{name} stores into {one.at.base} {where}")
+            times = {counter: constant(often) for counter, often in one.around}
+            at = _iteration(one.at.offset.plus(start.offset, -1), steps)
+            if any(often > 1 and all(c not in dict(each.terms) for each in at) for c, often in times.items()):
+                raise Unreadable(f"{name} has loops of another form")
+            along = steps.index(1)
+            for k, lane in enumerate(one.lanes):
+                here = [each.plus(number(k if d == along else 0)) for d, each in enumerate(at)]
+                line = stated(here)
+                if line.op != "=" or line.target != Pointer(one.at.base, one.at.offset.plus(number(k))):
+                    raise Unreadable(f"what is stated above {name}")
+                found = value_of(lane)
+                if not _same_value(found, line.value):
+                    # The same elements may be made into the same value in another way.
+                    error = Wrong if set(loads(found)) != set(loads(line.value)) else Unreadable
+                    raise error(f"{name} stores something else in column {' '.join(map(str, here))} {where}")
+            boxes.append(tuple(_places(a, times, len(one.lanes) if d == along else 1) for d, a in enumerate(at)))
+        _check_once(boxes, sizes, name, where)
+        reads = [loads(stated(point).value) for point in (origin, *units)]
+        _check_reads(running.read, reads, sizes, name, where)
 
 
-def _check_reads(read: Sequence[Read], wanted: Sequence[Pointer], name: str, length: int) -> None:
-    """What is read lies between what the first and the last of so many columns read."""
-    known: dict[str, list[int]] = {}
-    for at in wanted:
-        known.setdefault(at.base, []).append(at.offset.constant)
+Places = tuple[int, ...]
+"""Iterations of one loop, in rising order."""
+
+
+def _constant_step(there: Pointer | None, start: Pointer) -> int:
+    if there is None or there.base != start.base:
+        raise Unreadable("a meaning that stores into several arrays")
+    return constant(there.offset.plus(start.offset, -1))
+
+
+def _iteration(offset: Affine, steps: Sequence[int]) -> list[Affine]:
+    """In which iteration an element is that lies so far behind that of the first: the coefficients in a sum of the
+    steps, of which each is more than all smaller ones can add up to. Raises Unreadable."""
+    found = [ZERO] * len(steps)
+    for d in sorted(range(len(steps)), key=lambda d: -steps[d]):
+        if steps[d] <= 0:
+            raise Unreadable("a function that counts downwards")
+        own = number(offset.constant // steps[d])
+        for counter, factor in offset.terms:
+            own = own.plus(Affine(((counter, 1),)), factor // steps[d])
+        found[d] = own
+        offset = offset.plus(own, -steps[d])
+    if offset != ZERO:
+        raise Unreadable("an address of another form")
+    return found
+
+
+def _places(at: Affine, times: Mapping[str, int], lanes: int) -> Places:
+    """The iterations of a loop that one store is of, over all iterations of the loops around it."""
+    found = [at.constant + k for k in range(lanes)]
+    for counter, apart in at.terms:
+        if counter not in times:
+            raise Unreadable("an address that depends on more than its loops")
+        found = [place + k * apart for place in found for k in range(times[counter])]
+        if len(found) > _MOST_PLACES:
+            raise Unreadable("more columns than are looked at")
+    return tuple(sorted(found))
+
+
+_MOST_PLACES = 1 << 20
+
+
+def _check_once(boxes: Sequence[tuple[Places, ...]], sizes: Sequence[int], name: str, where: str) -> None:
+    """Each iteration is in one of the boxes, once. A box is the product of iterations of each loop: those that are in
+    the same boxes stand for one another. Raises Wrong, Unreadable."""
+    covered = np.ones((len(boxes),) + (1,) * len(sizes), dtype=np.int64)
+    for d, size in enumerate(sizes):
+        inside = np.zeros((len(boxes), size), dtype=np.int8)
+        for k, box in enumerate(boxes):
+            if box[d] and not 0 <= box[d][0] <= box[d][-1] < size:
+                raise Wrong(f"{name} stores beyond its columns {where}")
+            np.add.at(inside[k], list(box[d]), 1)
+        if size:
+            inside = np.unique(inside, axis=1)
+        shape = [len(boxes)] + [1] * len(sizes)
+        shape[d + 1] = inside.shape[1]
+        covered = covered * inside.astype(np.int64).reshape(shape)
+    if not boxes and min(sizes) > 0:
+        raise Wrong(f"{name} stores nothing {where}")
+    if boxes and not (covered.sum(axis=0) == 1).all():
+        raise Wrong(f"{name} does not store in each column once {where}")
+
+
+def _check_reads(
+    read: Sequence[Read], wanted: Sequence[Sequence[Pointer]], sizes: Sequence[int], name: str, where: str
+) -> None:
+    """What is read is what some column reads. `wanted`: what the first column reads, then what its neighbour along each
+    loop does, in the same order. Raises Wrong, Unreadable."""
+    first, *others = wanted
+    known = [(at, [_constant_step(other[k], at) for other in others]) for k, at in enumerate(first)]
     for one in read:
         times = dict(one.around)
-        ends = [one.at.offset.constant, one.at.offset.constant]
-        for counter, step in one.at.offset.terms:
-            if counter not in times:
-                raise Unreadable(f"{name} reads from an address of another form")
-            ends[step > 0] += step * (constant(times[counter]) - 1)
-        own = known.get(one.at.base, [])
-        if not own or ends[0] < min(own) or ends[1] + one.count > max(own) + 1:
-            raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' ({length} columns)")
+        inside = False
+        for at, steps in known:
+            moving = [d for d, step in enumerate(steps) if step]
+            if at.base != one.at.base:
+                continue
+            try:
+                place = _iteration(one.at.offset.plus(at.offset, -1), [steps[d] for d in moving])
+            except Unreadable:
+                continue
+            inside = inside or all(
+                _within(each, times, one.count if steps[d] == 1 else 1, sizes[d])
+                for d, each in zip(moving, place, strict=True)
+            )
+            if 1 not in steps and one.count > 1:
+                inside = False
+        if not inside:
+            raise Wrong(f"{name} reads elements of {one.at.base} that are none of its columns' {where}")
+
+
+def _within(at: Affine, times: Mapping[str, Affine], count: int, size: int) -> bool:
+    ends = [at.constant, at.constant + count - 1]
+    for counter, step in at.terms:
+        ends[step > 0] += step * (constant(times[counter]) - 1)
+    return ends[0] >= 0 and ends[1] < size
 
 
 def _same_value(found: Symbol, wanted: Symbol) -> bool:
@@ -99,6 +183,8 @@ def _same_value(found: Symbol, wanted: Symbol) -> bool:
             same = all(_same_value(x, y) for x, y in zip(operands, others, strict=True))
             return same and (name, call) == (other, also)
         case Literal(), Literal(text):
+            return same_literal(found, text)
+        case Literal(vector=True), Operation(name, (Literal(text),)) if name == conversion(F32.name):
             return same_literal(found, text)
         case _:
             return found == wanted

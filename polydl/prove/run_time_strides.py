@@ -7,6 +7,7 @@ addresses, which is shown of the text. (Kronecker's substitution: one number in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from polydl.frontend.meaning.symbols import nodes
 from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import Affine, Unreadable, number
 from polydl.prove.syntax import line_of, names_in, subscripted
-from polydl.prove.vector_lanes import VECTOR
+from polydl.prove.vector_lanes import ALIGNED, NARROW, VECTOR
 
 _APART = 1 << 40
 """By what factor each stride is larger than the one before: more than the elements of any array."""
@@ -58,6 +59,24 @@ def pack_with_strides(functions: Mapping[str, Any], contract: PackContract) -> t
     return settled, {name: number(value) for name, value in told.items()}
 
 
+def strides_of(functions: Mapping[str, Any], name: str) -> dict[str, Affine]:
+    """The same of a function that says in C what it does: a number for each of the strides that it is told. Raises
+    Unreadable."""
+    told = [p.name for p in functions[name].decl.type.args.params if is_stride(p)]
+    _check_moves(functions, name, set(told))
+    return {stride: number(_APART ** (k + 1)) for k, stride in enumerate(told)}
+
+
+def is_stride(parameter: Any) -> bool:
+    """Whether a parameter is an address's stride: `polydl_e0_j` behind `polydl_e0`."""
+    kind = parameter.type
+    return (
+        re.fullmatch(r"polydl\d*_e\d+_[ij]", parameter.name) is not None
+        and isinstance(kind, c_ast.TypeDecl)
+        and kind.type.names == ["ptrdiff_t"]
+    )
+
+
 def _check_moves(functions: Mapping[str, Any], stem: str, strides: set[str]) -> None:
     """In the functions whose names begin so, strides only move addresses. Raises Unreadable."""
     for name, definition in functions.items():
@@ -84,9 +103,14 @@ def _made_of(node: Any) -> list[str]:
             return [node.name]
         case c_ast.ArrayRef() | c_ast.UnaryOp(op="*"):
             return []
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if VECTOR.fullmatch(name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if _takes_addresses(name):
             return []
     return [name for _, child in node.children() for name in _made_of(child)]
+
+
+def _takes_addresses(name: str) -> bool:
+    """Whether a function is one of the vectors' prologues, or asks where memory lies."""
+    return any(kind.fullmatch(name) for kind in (VECTOR, NARROW, ALIGNED))
 
 
 def _decides(node: Any, functions: Mapping[str, Any], pointers: set[str], strides: set[str]) -> bool:
@@ -110,7 +134,7 @@ def _decides(node: Any, functions: Mapping[str, Any], pointers: set[str], stride
             target, _ = subscripted(node.lvalue)
             moved = isinstance(target, c_ast.ID) and target.name in pointers
             return (told(node.rvalue) and not moved) or (isinstance(target, c_ast.ID) and target.name in strides)
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if node.args is not None and not VECTOR.fullmatch(name):
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if node.args is not None and not _takes_addresses(name):
             definition = functions.get(name)
             if definition is None:
                 return False  # a hint for the compiler, or unreadable

@@ -39,14 +39,18 @@ Vector = tuple[Lane, ...]
 
 
 VECTOR = re.compile(
-    r"polydl\d*_(f32|f64)_(first|zero|all|load|load_part|store|store_part|fma|pair|fold|unpack_low|unpack_high|transpose|"
+    r"polydl\d*_(f32|f64|[iu]\d+s)_(first|zero|all|load|load_part|store|store_part|stream|fma|pair|fold|unpack_low|unpack_high|transpose|"
     rf"{'|'.join(LANE_BY_LANE)})"
 )
+NARROW = re.compile(r"polydl\d*_(f32)_(load|store|convert)_([a-z]+\d+)(?:_(part|[a-z]+\d+))?")
+"""Loads and stores of narrow elements in lanes of floats, as what they are, and conversions of lanes."""
 PURE = frozenset(f"{name}{suffix}" for name in MATH.values() for suffix in ("", "f"))
 """Functions of <math.h> that are followed as operations."""
 WORD = re.compile(r"polydl\d*_(word_[24]|widened|near_[24])")
 """Functions that make a word of elements, of neighbours from an address on too, and a float of the bits of a bf16:
 followed as operations."""
+ALIGNED = re.compile(r"polydl\d*_is_aligned")
+"""What asks where memory lies: a body is followed for both answers."""
 NEAR = "near_"
 """Before the number of neighbours."""
 _MOST_STEPS = 4096

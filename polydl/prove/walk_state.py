@@ -10,7 +10,7 @@ from typing import Any
 from polydl.model.scop import Scop
 from polydl.prove.as_plain_c import Parsed
 from polydl.prove.integers import WHERE, ZERO, Affine, Unreadable, loop, not_negative, number
-from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Printed, Program, domain
+from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Printed, Program, Row, domain
 from polydl.prove.syntax import line_of
 
 MOST_STATEMENTS = 400
@@ -47,7 +47,7 @@ class Waiting:
     """Pragmas and markers that stand before a statement and hold for it."""
 
     hints: list[Hint] = field(default_factory=list)
-    row: tuple[tuple[str, Affine, Affine | None], ...] = ()
+    rows: tuple[Row, ...] = ()
     omp: str = ""
 
 

@@ -7,14 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from polydl.kernels.families import rectangle_cycles
 from polydl.kernels.innermost import RowOptions
+from polydl.kernels.narrow_values import row_element
+from polydl.kernels.transposes import Rectangle
 from polydl.kernels.tree_rows import Inside, row_options
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import Inner, Way, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Way, iteration_cycles, way_of_compiler
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed
@@ -93,6 +96,8 @@ class Program:
         names = own_statements(node)
         if written_out(node):
             return self._innermost(names, level, around, trips, beside=beside)
+        if not beside and (called := self._rectangle(node, names, level)) is not None:
+            return called
         match node:
             case Band(members, child):
                 first, *rest = members
@@ -181,6 +186,42 @@ class Program:
         cycles = iteration_cycles(several, Way.ROW, max(trips, 1.0), target) * columns
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
 
+    def _rectangle(self, node: Node, names: Sequence[str], level: int) -> Step | None:
+        """The innermost loops from here on that run as squares of vectors; None where they don't."""
+        path = self._paths[names[0]]
+        inner = path.loops[level:]
+        if self._options is None or len(names) > 1 or len(inner) < 2 or not _serial_chain(node):
+            return None
+        trips = [path.entries(k + 1) / path.entries(k) for k in range(level, level + len(inner))]
+        moves = [path.work.moves(path.step(member)) for member in inner]
+        target = target_isa(self.machine)
+        for cut in range(1, len(inner)):
+            groups = (range(cut), range(cut, len(inner)))
+            evenly = all(_goes_on(path, inner[k], inner[k + 1], trips[k + 1]) for group in groups for k in group[:-1])
+            if not evenly:
+                continue
+            lengths = [math.prod(trips[k] for k in group) for group in groups]
+            along = [tuple(map(_whole, moves[group[-1]])) for group in groups]
+            statement = path.work.statement
+            piece = Rectangle(
+                path.work.scop.arrays,
+                statement,
+                tuple(zip(*along, strict=True)),
+                tuple(_same(path.work.rows, k) for k in range(len(statement.accesses))),
+                (round(lengths[0]), round(lengths[1])),
+                self._options,
+            )
+            found = rectangle_cycles(piece, target)
+            if found is None:
+                continue
+            place, cycles = found
+            lanes = target.lanes(row_element(path.work.scop.arrays[a.array].element for a in statement.accesses))
+            columns, rows = math.ceil(lengths[place] / lanes), math.ceil(lengths[1 - place] / lanes) * lanes
+            each = columns * rows * cycles.step + LOOP_CYCLES
+            calls = path.work.instances * max(self._left[names[0]], 0.0) / math.prod(lengths)
+            return Innermost(self._piece(names, level), self.machine.seconds(each * calls))
+        return None
+
     def _lanes(self, names: Sequence[str], level: int) -> Member | None:
         """The loop around the innermost one that runs in vectors, if any."""
         loops = self._paths[names[0]].loops[: max(level - 1, 0)]
@@ -243,6 +284,26 @@ def _goes_on(path: Path, outer: Member, inner: Member, trips: float) -> bool:
     """Whether each access moves on along a loop as it does along the one inside, of so many iterations."""
     moves = zip(path.work.moves(path.step(outer)), path.work.moves(path.step(inner)), strict=True)
     return all(one is not None and other is not None and one == other * trips for one, other in moves)
+
+
+def _serial_chain(node: Node) -> bool:
+    """Whether a node is loops one inside of the other around a statement, all of which run in their order."""
+    match node:
+        case Leaf():
+            return True
+        case Band(members, child):
+            return all(m.run is not Run.PARALLEL and not m.unroll for m in members) and _serial_chain(child)
+        case _:
+            return False
+
+
+def _whole(move: float | None) -> int | None:
+    return None if move is None or move != round(move) else round(move)
+
+
+def _same(rows: Sequence[object], access: int) -> int:
+    """The first access with the same subscripts."""
+    return next(k for k, row in enumerate(rows) if k == access or (row is not None and row == rows[access]))
 
 
 def written_out(node: Node) -> bool:

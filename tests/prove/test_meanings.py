@@ -42,7 +42,7 @@ LENGTHS = (0, 1, 7, 64, 1000)
 def check(text: str, isa: Isa) -> None:
     read = functions(with_meanings(text), isa)
     for length in LENGTHS:
-        check_meaning(read, Meant(NAME), isa, length)
+        check_meaning(read, Meant(NAME), isa, (length,))
 
 
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: isa.name)
@@ -112,7 +112,7 @@ def test_a_call_is_what_its_meaning_says() -> None:
     parsed = Parsed(None, functions(with_meanings(text), ISAS[0]), {}, {})
     column, five = Affine((("i1", 1),)), Affine((), 5)
     (line,) = meant_step(
-        parsed, Meant("polydl_plus"), {"D": Pointer("x", ZERO), "A": Pointer("y", five)}, column, {}
+        parsed, Meant("polydl_plus"), {"D": Pointer("x", ZERO), "A": Pointer("y", five)}, (column,), {}
     ).lines
     assert line.target == Pointer("x", column)
     assert line.value == Operation(
@@ -125,7 +125,7 @@ def test_sums_are_not_taken_for_rows() -> None:
                   "*s += A[j];", "")  # fmt: skip
     parsed = Parsed(None, functions(with_meanings(text), ISAS[0]), {}, {})
     with pytest.raises(Unreadable, match="is a sum"):
-        meant_step(parsed, Meant("polydl_add"), {"s": Pointer("s", ZERO), "A": Pointer("A", ZERO)}, ZERO, {})
+        meant_step(parsed, Meant("polydl_add"), {"s": Pointer("s", ZERO), "A": Pointer("A", ZERO)}, (ZERO,), {})
 
 
 def test_only_what_stands_right_above_a_function_is_its_meaning() -> None:

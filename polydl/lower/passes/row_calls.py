@@ -36,6 +36,7 @@ from polydl.lower.ctree import (
 )
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import row_mark
+from polydl.lower.passes.transpose_calls import transposed
 from polydl.model.scop import Scop
 
 _MOST_CONDITIONS = 6
@@ -68,7 +69,7 @@ class Rows:
             case Marked():
                 return with_children(node, self)
             case For():
-                called = None if marked else self._row(node)
+                called = None if marked else self._row(node) or self._transposed(node)
                 below = node.once and marked
                 return called or with_children(node, lambda child: self(child, marked=below))
             case _:
@@ -89,6 +90,22 @@ class Rows:
         if not self.options.jam or any(inside & set(names(condition)) for condition in conditions):
             return None
         return self._cases(chain, parts, conditions)
+
+    def _transposed(self, node: For) -> Node | None:
+        """The call in place of the loops from here on that read along one and write along another; None: they don't."""
+        chain = [node]
+        while isinstance(chain[-1].body, For):
+            chain.append(chain[-1].body)
+        parts = _parts(chain[-1].body)
+        if parts is None or len(parts) != 1 or parts[0].conditions:
+            return None
+        found = transposed(self.scop, chain, parts[0].instance, self.options, self.names.integer)
+        if found is None:
+            return None
+        call, made = found
+        self.prologue += (*made.prologue, made.text)
+        self.streams = self.streams or made.streams
+        return call
 
     def _cases(self, chain: Sequence[For], parts: Sequence[_Part], conditions: tuple[Expr, ...]) -> Node | None:
         """A row for each of the ways in which conditions may hold that do not change in it: where iterations are left

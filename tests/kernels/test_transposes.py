@@ -1,0 +1,179 @@
+"""Transposes and relayouts in squares of vectors: what the loops do, to the bit, in every instruction set; proven."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import polydl
+from polydl.dependences.analysis import dependences
+from polydl.dependences.nests import nests
+from polydl.kernels.transposes import STRIP_BYTES
+from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.model.scop import Scop
+from polydl.prove import prove
+from polydl.rewrite.canonical import canonical
+from polydl.schedule.ordered import ordered
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.transforms import Vectorize
+from tests.oracle.native import compile_c
+
+FLAGS = {
+    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
+    "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "portable": ("-msse2",),
+}
+CPU = set(Path("/proc/cpuinfo").read_text().split())
+
+
+class Relayout(NamedTuple):
+    """A program: arrays `to` and `from` with their C types and extents, other parameters, and the loops."""
+
+    to: str
+    source: str
+    loops: str
+    more: str = ""
+
+
+def plain(kind: str, n: int, m: int, value: str = "from[i][j]", to: str = "", op: str = "=", at: str = "i") -> Relayout:
+    """to[j][i] = from[i][j]"""
+    loops = f"for (int i = 0; i < {n}; i++) for (int j = 0; j < {m}; j++) to[j][{at}] {op} {value};"
+    return Relayout(f"{to or kind} {m} {n}", f"{kind} {n} {m}", loops, "float scale" if "scale" in value else "")
+
+
+PROGRAMS = {
+    "float": plain("float", 83, 71),
+    "float in whole squares": plain("float", 64, 32),
+    "float in several strips": plain("float", 19, 2 * STRIP_BYTES // 4 + 21),
+    "double": plain("double", 45, 53),
+    "int": plain("int", 40, 67),
+    "long": plain("long", 21, 30),
+    "unsigned short": plain("unsigned short", 70, 99),
+    "signed char": plain("signed char", 130, 197),
+    "unsigned char of few": plain("unsigned char", 17, 5),
+    "scaled": plain("float", 50, 37, "from[i][j] * scale"),
+    "rectified": plain("float", 50, 37, "from[i][j] > 0 ? from[i][j] : 0"),
+    "added": plain("float", 50, 37, "from[i][j]", op="+="),
+    "bytes to float": plain("unsigned char", 50, 37, "from[i][j] * (1.0f / 255)", "float"),
+    "float to short": plain("float", 50, 37, "lrintf(fminf(fmaxf(from[i][j], -9.0f), 9.0f))", "short"),
+    "rotated": plain("float", 50, 37, at="50 - 1 - i"),
+    "rotated the other way": plain("float", 50, 37, "from[i][36 - j]"),
+    "channels last": Relayout(
+        "float 2 7 9 35",
+        "float 2 35 7 9",
+        "for (int n = 0; n < 2; n++) for (int c = 0; c < 35; c++) for (int h = 0; h < 7; h++)"
+        " for (int w = 0; w < 9; w++) to[n][h][w][c] = from[n][c][h][w];",
+    ),
+    "channels first": Relayout(
+        "float 2 35 7 9",
+        "float 2 7 9 35",
+        "for (int n = 0; n < 2; n++) for (int h = 0; h < 7; h++) for (int w = 0; w < 9; w++)"
+        " for (int c = 0; c < 35; c++) to[n][c][h][w] = from[n][h][w][c];",
+    ),
+    "in blocks of 16": Relayout(
+        "float 3 7 9 16",
+        "float 3 16 7 9",
+        "for (int c = 0; c < 3; c++) for (int h = 0; h < 7; h++) for (int w = 0; w < 9; w++)"
+        " for (int k = 0; k < 16; k++) to[c][h][w][k] = from[c][k][h][w];",
+    ),
+    "flat": Relayout(
+        "float 2000",
+        "float 2000",
+        "for (int b = 0; b < 2; b++) for (int i = 0; i < 40; i++) for (int j = 0; j < 25; j++)"
+        " to[b * 1000 + j * 40 + i] = from[b * 1000 + i * 25 + j];",
+    ),
+    "with a row and a column of numbers": Relayout(
+        "float 37 50",
+        "float 50 37",
+        "for (int i = 0; i < 50; i++) for (int j = 0; j < 37; j++) to[j][i] = from[i][j] * by[i] + by[j];",
+        "float by[60]",
+    ),
+}
+TYPES = {"float": "f4", "double": "f8", "int": "i4", "long": "i8", "short": "i2", "unsigned short": "u2"}
+TYPES |= {"signed char": "i1", "unsigned char": "u1"}
+
+
+def declared(array: str, name: str) -> tuple[str, str, tuple[int, ...]]:
+    kind, *sizes = array.rsplit(maxsplit=sum(word.isdigit() for word in array.split()))
+    extents = tuple(map(int, sizes))
+    return kind, f"{name}[restrict {extents[0]}]{''.join(f'[{e}]' for e in extents[1:])}", extents
+
+
+def text(name: str) -> str:
+    one = PROGRAMS[name]
+    kind, to, _ = declared(one.to, "to")
+    source, where, _ = declared(one.source, "from")
+    more = f", {'const ' if '[' in one.more else ''}{one.more}" if one.more else ""
+    return (
+        "#include <math.h>\n"
+        f"void f({kind} {to}, const {source} {where}{more})\n{{\n#pragma scop\n{one.loops}\n#pragma endscop\n}}\n"
+    )
+
+
+def in_squares(scop: Scop, *stream: str) -> list[str]:
+    """The file with functions in place of loops, plain and with the marks that the proof reads."""
+    found = canonical(scop).scop
+    parts = [ordered(nest, (Vectorize(stream),)) for nest in nests(found, dependences(found, reads=False))]
+    return [
+        splice(scop.source, [(scop, generate(found, program_tree(parts), instances=marks))], "")
+        for marks in (False, True)
+    ]
+
+
+def scop_of(name: str) -> Scop:
+    (scop,) = polydl.load(text(name)).scops
+    return scop
+
+
+def inputs(name: str) -> list[npt.NDArray[np.generic]]:
+    rng = np.random.default_rng(1)
+    one = PROGRAMS[name]
+    made = []
+    for array in (one.to, one.source):
+        kind, _, extents = declared(array, "")
+        made.append(rng.integers(-60 if TYPES[kind][0] != "u" else 0, 100, extents).astype(TYPES[kind]))
+    if "[" in one.more:
+        made.append(rng.integers(-3, 9, 60).astype("f4"))
+    return made
+
+
+def result(library: ctypes.CDLL, name: str) -> npt.NDArray[np.generic]:
+    arrays = inputs(name)
+    # Arrays for stores past the caches begin at a multiple of a vector.
+    room = np.empty(arrays[0].nbytes + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    to = room[first : first + arrays[0].nbytes].view(arrays[0].dtype).reshape(arrays[0].shape)
+    to[...] = arrays[0]
+    given = [one.ctypes.data_as(ctypes.c_void_p) for one in (to, *arrays[1:])]
+    library.f(*given, *([ctypes.c_float(0.3)] if PROGRAMS[name].more == "float scale" else []))
+    return to
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("isa", FLAGS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_squares_do_what_the_loops_do(name: str, isa: str, stream: bool) -> None:
+    if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
+        pytest.skip(f"the processor has no {isa}")
+    common = ("-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+    if isa != "avx512":
+        common += ("-mno-avx512f",)
+    written, _ = in_squares(scop_of(name), *(["to"] if stream else []))
+    assert "polydl_transpose_" in written
+    expected = result(compile_c([text(name)], common), name)
+    assert not np.array_equal(expected, inputs(name)[0])
+    np.testing.assert_array_equal(result(compile_c([written], (*common, *FLAGS[isa])), name), expected)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_squares_are_proven(name: str) -> None:
+    scop = scop_of(name)
+    written, marked = in_squares(scop, "to")
+    found = prove(canonical(scop), written, marked)
+    assert found.holds, found
