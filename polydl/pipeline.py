@@ -49,7 +49,7 @@ from polydl.search.legal_ways import Ways, ways
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
-from polydl.search.shortlist import how_many, shortlist
+from polydl.search.shortlist import compiled, how_many, shortlist
 from polydl.search.sizes.code import EverySize, Timer
 from polydl.search.sizes.curve import Curved, curve_over
 from polydl.search.sizes.find import code_for_other_sizes, pointed, timer_of
@@ -297,10 +297,8 @@ def optimize(
 
 
 def _less(statements: int, part: float) -> str:
-    said = (
-        f"with {statements} statements, the search for fused variants and for other sizes did {part:.0%} of the usual"
-    )
-    return "" if part == 1 else said
+    done = "the search for fused variants and for other sizes, and the timing of long ones, did"
+    return "" if part == 1 else f"with {statements} statements, {done} {part:.0%} of the usual"
 
 
 def _unread(why: PolyDLError, where: Span | None) -> str:
@@ -348,7 +346,10 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
     most = how_many(ranking.variants, o.top_k) if run else 1
-    variants, illegal = shortlist(ranking.variants, most, varied=run)
+    variants, illegal = shortlist(ranking.variants, most, varied=run, characters=o.effort.measured)
+    if len(variants) < most and compiled(variants) > o.effort.measured:
+        few = f"of long variants {len(variants)} are timed, not {most}: a compiler takes seconds for each"
+        ranking = replace(ranking, given_up=(*ranking.given_up, few))
     proofs: Mapping[str, Proof] = {}
     if o.prove:
         variants, proofs, wrong = proved(ranking.program, variants, o)

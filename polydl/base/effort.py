@@ -1,5 +1,5 @@
-"""How much the search for fused variants and for code for all sizes may do. Counts, so that the same is found on every
-machine."""
+"""How much is done to find fused variants and code for all sizes, and to time variants. Counts, so that the same is
+found on every machine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much the search for fused variants and for code for all sizes may do."""
+    """How much is done to find fused variants and code for all sizes, and to time variants."""
 
-    in_full: int = 48
+    in_full: int = 24
     """Statements of a file up to which it does all that the others say; of files with more, a part in inverse
     proportion (`of_file`)."""
     fused_bases: int = 40
@@ -39,6 +39,9 @@ class Effort:
     fused_texts: int = 24
     """Texts that are made to find fused variants: bases that differ only in loops that are cut for rows make the same
     text, and of loops that no vectors run along each base makes none."""
+    measured: int = 150_000
+    """Characters of C in the variants that are compiled and timed: of long ones fewer than are asked for, two at least.
+    A compiler takes a second for ten thousand of them."""
     blocks: Comparison = Comparison(points=256, judging=32, variants=8, near=0.01, characters=150_000)
     """Of contractions in blocks: of a convolution's five sizes 112 points leave 9 % to the best way at others, 256
     leave 4 %."""
@@ -87,5 +90,10 @@ class Effort:
         part = self.part(statements)
         if part == 1:
             return self
-        names = ("fused_bases", "fused_texts", "nests_at_sizes", "looked_at", "statements", "drawn")
-        return replace(self, **{name: max(1, round(part * getattr(self, name))) for name in names})
+        names = ("fused_bases", "fused_texts", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
+        fewer = {name: max(1, round(part * getattr(self, name))) for name in names}
+        shorter = {
+            name: replace(bound, characters=round(part * bound.characters))
+            for name, bound in (("blocks", self.blocks), ("searched", self.searched))
+        }
+        return replace(self, **fewer, **shorter)

@@ -212,7 +212,8 @@ def check_compiles(
 ) -> Compilation:
     """Compile a C text to an object, as if it were a file beside `source`, and return what the compiler prints.
 
-    With object_code=False the compiler only reads it, which takes a fourth of the time. Its messages call the file
+    It is hardly optimized, for whether it compiles does not depend on that, and of long texts that is most of the time.
+    With object_code=False the compiler only reads it. Its messages call the file
     `name`. `text` is encoded as utf-8 with surrogateescape. Raises ToolchainError when there is no compiler.
     """
     compiler = find_compiler(toolchain)
@@ -220,6 +221,6 @@ def check_compiles(
         path = Path(folder, "output.c")
         path.write_bytes(as_c(text).encode("utf-8", "surrogateescape"))
         flags = [*toolchain.cflags, *unit_flags(source), *warnings]
-        wanted = ["-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
+        wanted = ["-O1", "-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
         result = run_compiler([compiler, *flags, *wanted, path], timeout)
     return replace(result, output=result.output.replace(str(path), name))

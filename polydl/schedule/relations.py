@@ -61,12 +61,9 @@ def direct(
     accesses = [a for s in statements for a in s.accesses if a.array not in private]
     writes = union_map(a.relation for a in accesses if a.write)
     reads = union_map(a.relation for a in accesses if not a.write)
-    unions = [
-        _flow(reads, writes, None, order).get_must_dependence(),
-        _flow(writes, writes, None, order).get_must_dependence(),
-        _flow(writes, writes, reads, order).get_may_dependence(),
-    ]
-    together = unions[0].union(unions[1]).union(unions[2])
+    # What may come before a write are the reads since the last write, and that write.
+    before = _flow(writes, writes, reads, order).get_may_dependence()
+    together = _flow(reads, writes, None, order).get_must_dependence().union(before)
     links = [Link(isl.domain_name(m), isl.range_name(m), m) for m in maps_of(together.coalesce()) if not m.is_empty()]
     of = by_name(statements)
     for one in conflicts(found):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from polydl.rank.dnn import worth_timing
+from polydl.search.sizes.choose import characters as length_of
 from polydl.search.variant import Variant
 
 _ALIKE = 2
 """Variants of one family that are measured before any third: the rankers see hardly any difference inside a family,
 and are wrong about a whole family together."""
+
+_LEAST = 2
+"""Variants that are measured however long they are."""
 
 _FAR = 2.0
 """Times the best score beyond which another family is no rival: of 29 programs, the best of the five so chosen has 0.90
@@ -20,18 +25,19 @@ means)."""
 
 
 def shortlist(
-    variants: Sequence[Variant], most: int, *, varied: bool = True
+    variants: Sequence[Variant], most: int, *, varied: bool = True, characters: float = math.inf
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
     """The first `most` variants that are legal and make C texts of their own; and which were illegal, or too much to
     check or to generate, with the reason.
 
-    The program as it is written is none of them. `varied`: those of one family take turns with others.
+    The program as it is written is none of them. `varied`: those of one family take turns with others. `characters`: of
+    C, from which on no more than two are taken.
     """
     chosen: list[Variant] = []
     illegal: list[str] = []
     texts: set[str] = set()
     for variant in _families_in_turn(variants) if varied else variants:
-        if len(chosen) == most:
+        if len(chosen) == most or (len(chosen) >= _LEAST and compiled(chosen) > characters):
             break
         if variant.as_written:
             continue
@@ -41,6 +47,11 @@ def shortlist(
             texts.add(variant.generated.region)
             chosen.append(variant)
     return tuple(chosen), tuple(illegal)
+
+
+def compiled(variants: Sequence[Variant]) -> int:
+    """Characters of C that a compiler reads to make each of some variants."""
+    return sum(length_of([variant.generated]) for variant in variants)
 
 
 def _families_in_turn(variants: Sequence[Variant]) -> Iterator[Variant]:

@@ -19,7 +19,7 @@ from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.search import variant as variants
-from polydl.search.shortlist import shortlist
+from polydl.search.shortlist import compiled, shortlist
 
 NEST = """
     for (int i = 1; i < n - 1; i++)
@@ -90,36 +90,45 @@ def test_dependences_without_reads_are_all_but_those() -> None:
 def test_images_are_compared_as_one_by_one() -> None:
     rng = np.random.default_rng(0)
 
-    def image() -> tuple[_Subscript, ...]:
-        made = (_Progression(*(rng.integers(1, 3, 40) for _ in range(3))) for _ in range(2))
-        return tuple(_Subscript(one, np.ones(40, dtype=np.bool_)) for one in made)
-
-    images = [image() for _ in range(30)]
-    elements = [
-        [
-            tuple((int(one.values.start[r]), int(one.values.count[r]), int(one.values.last[r])) for one in image_)
-            for r in range(40)
-        ]
-        for image_ in images
-    ]
+    shape = 30, 40
+    made = [_Progression(*(rng.integers(1, 3, 30 * 40) for _ in range(3))) for _ in range(2)]
+    images = [_Subscript(one, np.ones(30 * 40, dtype=np.bool_)) for one in made]
+    ends = np.stack([end.reshape(shape) for one in made for end in (one.start, one.count, one.last)], axis=-1)
+    elements = [[tuple(of_box) for of_box in image_] for image_ in ends.tolist()]
     expected = [[elements[f][r] in {elements[e][r] for e in range(f)} for r in range(40)] for f in range(30)]
-    assert _seen_before(images).tolist() == expected
+    assert _seen_before(images, shape).tolist() == expected
     assert 100 < sum(map(sum, expected)) < 1200
 
 
 def test_effort_falls_with_the_statements_of_a_file() -> None:
     usual = Effort()
-    assert usual.of_file(48) is usual
-    less = usual.of_file(96)
-    assert (less.statements, less.fused_bases, less.fused_texts) == (1500, 20, 12)
+    assert usual.of_file(24) is usual
+    less = usual.of_file(48)
+    assert (less.statements, less.fused_bases, less.fused_texts, less.measured) == (1500, 20, 12, 75_000)
+    assert (less.blocks.characters, less.searched.characters) == (75_000, 50_000)
     assert usual.of_file(10**6).fused_texts == 1
     assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
+
+
+def test_of_long_variants_fewer_are_timed() -> None:
+    product = (Path(__file__).parents[1] / "everyday" / "gemm_plain.c").read_text()
+    sizes = {"M": 64, "N": 64, "K": 64}
+    variants = polydl.rank(product, "small", "epyc-zen5", defines=sizes, threads=2).variants
+    five, _ = shortlist(variants, 5)
+    lengths = [compiled(five[:n]) for n in range(6)]
+    assert len(five) == 5
+    assert lengths == sorted(set(lengths))
+    assert shortlist(variants, 5, characters=lengths[5])[0] == five
+    assert shortlist(variants, 5, characters=lengths[3])[0] == five[:4]
+    assert shortlist(variants, 5, characters=1)[0] == five[:2]
+    assert shortlist(variants, 1, characters=1)[0] == five[:1]
 
 
 def test_what_was_not_done_is_said(tmp_path: Path) -> None:
     effort = Effort(in_full=4, statements=40, first=2)
     result = polydl.optimize(nests(8), sizes={"n": 60}, run=False, space="small", effort=effort)
-    assert result.less == "with 8 statements, the search for fused variants and for other sizes did 50% of the usual"
+    done = "the search for fused variants and for other sizes, and the timing of long ones, did 50% of the usual"
+    assert result.less == f"with 8 statements, {done}"
     assert not polydl.optimize(nests(2), sizes={"n": 60}, run=False, space="small", effort=Effort(statements=40)).less
 
 
