@@ -139,8 +139,7 @@ double seconds(void (*f)(long, void *, const void *, const void *), long rounds,
 void chain(long rounds, void *y, const void *x, const void *w)
 {
     (void)y, (void)x, (void)w;
-    for (long r = 0, s = 0; r < rounds; r++)
-        for (int i = 0; i < 64; i++) __asm__ volatile("add $1, %0" : "+r"(s));
+    for (long r = 0, s = 0; r < rounds; r++) __asm__ volatile(".rept 64\\n add $1, %0\\n .endr" : "+r"(s));
 }
 """
 PEERS = {
@@ -169,7 +168,7 @@ class Timing:
 
     def cycle(self) -> float:
         """Seconds of a cycle."""
-        return float(self.library.seconds(self.library.chain, ctypes.c_long(2000), None, None, None)) / 2000 / 64
+        return float(self.library.seconds(self.library.chain, ctypes.c_long(500), None, None, None)) / 500 / 64
 
 
 def loops(element: ElementType, isa: str, sleef: bool) -> tuple[str, list[tuple[str, str]]]:
@@ -215,16 +214,15 @@ def timed(isa: str, rounds: int) -> dict[str, dict[str, float]]:
             library.seconds.restype = ctypes.c_double
             timing = Timing(library, inputs, w, np.zeros(4096, kind))
             samples: dict[tuple[str, str], list[float]] = {call: [] for call in calls}
-            cycles = []
             for call in calls:
                 timing.seconds(*call)
             for _ in range(rounds):
-                cycles.append(timing.cycle())
-                for call in calls:
-                    samples[call].append(timing.seconds(*call))
+                for call in calls:  # the clock drifts
+                    before, took, after = timing.cycle(), timing.seconds(*call), timing.cycle()
+                    samples[call].append(2 * took / (before + after))
         for (name, peer), times in samples.items():
             key = f"{name}{element.suffix}"
-            found.setdefault(key, {})[peer] = round(float(np.median(times) / np.median(cycles)), 2)
+            found.setdefault(key, {})[peer] = round(float(np.median(times)), 2)
     return found
 
 

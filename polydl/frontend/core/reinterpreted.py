@@ -104,8 +104,9 @@ class _Rewriting:
 
     def _declared(self, node: c_ast.Decl, scope: Scope, parent: Node | None) -> Node:
         members = None
-        if node.name is not None:
+        if node.name is not None and not node.storage and "volatile" not in (node.quals or ()):
             members = self._members(node, scope)
+        if node.name is not None:
             self.unions.pop(node.name, None)
         if members is not None and parent is not None and self._only_members(node.name, parent):
             first = next(iter(members))
@@ -132,7 +133,8 @@ class _Rewriting:
             return None
         whole = found if found.decls is not None else scope.find_tag(found.name)
         members: dict[str, ElementType] = {}
-        for member in (whole.decls or ()) if isinstance(whole, c_ast.Union) else ():
+        listed: list[Any] = list(whole.decls or ()) if isinstance(whole, c_ast.Union) else []
+        for member in listed:
             ctype, levels, _, _ = scope.resolve(member.type)
             if levels or member.name is None or not _is_word(ctype) or getattr(member, "bitsize", None) is not None:
                 return None
@@ -146,14 +148,12 @@ class _Rewriting:
         used = sum(isinstance(one, c_ast.ID) and one.name == name for one in nodes(block))
         members: list[Any] = [one for one in nodes(block) if isinstance(one, c_ast.StructRef) and one.type == "."]
         named = sum(isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
-        kept = any(
-            isinstance(one, c_ast.UnaryOp)
-            and one.op in ("&", "++", "--", "p++", "p--", "sizeof")
-            and one.expr in members
-            and isinstance(one.expr.name, c_ast.ID)
-            and one.expr.name.name == name
+        moved = {
+            id(one.expr)
             for one in nodes(block)
-        )
+            if isinstance(one, c_ast.UnaryOp) and one.op in ("&", "++", "--", "p++", "p--", "sizeof")
+        }
+        kept = any(id(one) in moved and isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
         return used - _fields(block, name) == named and not kept
 
     def _copied(self, node: c_ast.FuncCall, scope: Scope) -> Node | None:
