@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.steps_apart import stepped_apart
 from polydl.frontend.lower.inlined import expanded
 from polydl.frontend.meaning.constants import constant
@@ -31,6 +32,8 @@ class Functions:
     """See lower.inlined.expanded."""
     scope: Scope
     """Names visible everywhere."""
+    aliased: frozenset[str]
+    """The names of those that read scalars through pointers to other types."""
 
 
 def functions_of(unit: Unit, function: str | None) -> Functions:
@@ -59,7 +62,9 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
                 )
             ]
         )
+    definitions = [one for one in unit.externals if isinstance(one, c_ast.FuncDef)]
+    aliased = every_function(definitions, file_scope)
     called, helpers = expanded(functions, unit, file_scope)
     for definition in (*functions, *called.values()):
         stepped_apart(definition.body)
-    return Functions(tuple(functions), called, helpers, file_scope)
+    return Functions(tuple(functions), called, helpers, file_scope, aliased)

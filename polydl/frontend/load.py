@@ -103,6 +103,7 @@ def parsed(
             unit = parse(original, pragmas, preprocessed, all_bodies=all(pragma.kind != "scop" for pragma in pragmas))
             unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
             functions = functions_of(unit, function)
+            unit = replace(unit, aliased=functions.aliased)
     except RecursionError as error:
         raise too_deep(original) from error
     options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math)

@@ -40,13 +40,15 @@ class Accumulator:
     """C of the vectors that a step makes before, and of the vector that it looks at."""
     guarded: str = ""
     """C of the vector with one more where that is under conditions; empty where it is under none."""
+    scanned: bool = False
+    """Whether each column's running value is used: lanes hold what all columns before have made, not a part each."""
     last: bool = False
     """Whether the last column that has the greatest value counts, for what is kept beside it."""
 
     @property
     def content(self) -> tuple[object, ...]:
         """What tells it from others."""
-        kept = (self.x, self.before, self.beside, self.vector_x, self.last)
+        kept = (self.x, self.before, self.beside, self.vector_x, self.last, self.scanned)
         return (self.name, self.combiner.name, self.place, self.op, *kept)
 
     @property
@@ -62,6 +64,10 @@ class Accumulator:
 
     def start(self, vector: str) -> str:
         """C of the vector to start from."""
+        return f"{vector}_all(*{self.place})" if self.scanned else self.idle(vector)
+
+    def idle(self, vector: str) -> str:
+        """C of a vector that changes nothing, whatever has been gathered before."""
         neutral = self.combiner.neutral
         if neutral == "0":
             return f"{vector}_zero()"
@@ -73,7 +79,7 @@ class Accumulator:
 
     def line(self, vector: str, value: str) -> str:
         """C of one step: lanes beyond a remainder change nothing."""
-        neutral = self.start(vector)
+        neutral = self.idle(vector)
         if self.combiner.neutral is not None:
             more = self.taken(vector, f"(cut ? {vector}_keep(part, polydl_x, {neutral}) : polydl_x)", f"*{self.name}")
         else:
@@ -81,9 +87,15 @@ class Accumulator:
             more = f"cut ? {vector}_keep(part, {better}, *{self.name}) : {better}"
         return f"{{ const {vector} polydl_x = {value}; *{self.name} = {more}; }}"
 
+    def running(self, vector: str, x: str) -> str:
+        """C of the vector of running values up to each column, those of this step included; x: the variable with the
+        step's values."""
+        given = f"cut ? {vector}_keep(part, {x}, {self.idle(vector)}) : {x}"
+        return f"{vector}_scan_{self.combiner.gather}({self.name}, {given}, {self.idle(vector)})"
+
     def gathered(self, vector: str) -> str:
         """C of the one value that the lanes make."""
-        return f"{vector}_{self.combiner.gather}({self.name})"
+        return f"{vector}_{'scanned_' if self.scanned else ''}{self.combiner.gather}({self.name})"
 
 
 def together(accumulators: int, cycles: float) -> int:

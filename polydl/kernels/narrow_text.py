@@ -51,6 +51,10 @@ from polydl.model.types import (
 )
 
 _OPERATORS = ("+", "-", "*", "&", "|", "^")
+_UNSIGNED: Mapping[str, str] = {
+    "+": "add", "-": "sub", "*": "mul", "<<": "shl", ">>": "shr", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}  # fmt: skip
+"""Operators that are others on unsigned numbers of 32 bits, or that C defines for these alone."""
 _WORDS = (I32, U32)
 _LONGS = (I64, LONG_LONG)
 Ends = tuple[float, float]
@@ -128,6 +132,9 @@ class Narrow(Vectors):
                 return self.load(access)
             case Conditional() if made in (F32, BF16, BF16_BITS):
                 return self._conditional(value.condition, value.then, value.otherwise)
+            case Call(function, (x,)) if (bits := _of_bits(function)) is not None:
+                name = "of_bits" if bits is U32 else "to_bits"
+                return f"{self.prefix}_{name}({self.text(converted(x, self.made(x), bits))})"
             case Call(function, (x,)) if (row := _of_floats(function)) is not None and row.whole and row.vector:
                 return f"{self.prefix}_{row.vector.name}({self.text(converted(x, self.made(x), F32))})"
         if made is F32:
@@ -139,18 +146,22 @@ class Narrow(Vectors):
     def _integer(self, value: Expr, made: ElementType) -> str:
         match value:
             case Const(text):
-                return f"{self.prefix}_{I32.name}_all({'(int)' if made is U32 else ''}{text})"
+                return f"{self.prefix}_{made.name}_all({text})"
             case AffineValue() if (number := constant_number(value)) is not None:
                 return f"{self.prefix}_{I32.name}_all({number})"
             case Load(access) if made is U32:
                 return self.load(access)
             case Unary("-" | "+" | "~" as op, operand) if made is I32:
                 return f"({op}{self.text(operand)})"
+            case Unary("~", operand):
+                return f"(~{self.text(operand)})"
+            case Unary("-", operand):
+                return f"{self.prefix}_{U32.name}_neg({self.text(operand)})"
             case Binary(op, left, right) if op in _OPERATORS:
                 return self._operation(op, self.text(left), self.text(right), made)
-            case Binary("<<" | ">>" as op, left, right) if made is I32:
-                return f"({self.text(left)} {op} {self.text(right)})"
-            case Conditional(condition, then, otherwise) if made is I32:
+            case Binary("<<" | ">>" as op, left, right):
+                return self._operation(op, self.text(left), self.text(right), made)
+            case Conditional(condition, then, otherwise):
                 return self._chosen(condition, then, otherwise)
             case Unary("!", _):
                 return self._chosen(value, Const("1"), Const("0"))
@@ -160,16 +171,14 @@ class Narrow(Vectors):
 
     def _operation(self, op: str, left: str, right: str, made: ElementType) -> str:
         """Of 32 bits; modulo 2^32 where it is one of unsigned numbers."""
-        if made is I32:
-            return f"({left} {op} {right})"
-        words = f"{self.prefix}_words"
-        return f"({self.prefix}_bits)(({words}){left} {op} ({words}){right})"
+        named = _UNSIGNED.get(op) if made is U32 else None
+        return f"({left} {op} {right})" if named is None else f"{self.prefix}_{U32.name}_{named}({left}, {right})"
 
     def _chosen(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         """`condition ? then : otherwise` of integers that are compared as such."""
         one, two = self.text(then), self.text(otherwise)
         ordered = isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">=")
-        if ordered and isinstance(condition, Binary) and self.made(condition.left) not in _LONGS:
+        if ordered and isinstance(condition, Binary) and self.made(condition.left) not in (*_LONGS, U32, *FLOATS):
             sides = self._side(condition.left), self._side(condition.right)
             if {*sides} == {one, two}:
                 greater = (condition.op in (">", ">=")) == (sides[0] == one)
@@ -182,6 +191,10 @@ class Narrow(Vectors):
             case Binary(op, left, right) if op in ("<", "<=", ">", ">=", "==", "!="):
                 if self.made(left) in _LONGS:
                     return f"{self.prefix}_long_i32({self._long(left)} {op} {self._long(right)})"
+                if self.made(left) is U32:
+                    return self._operation(op, self.text(left), self.text(right), U32)
+                if self.made(left) in FLOATS:
+                    return f"{self.prefix}_held({self.test(condition)})"
                 return f"({self._side(left)} {op} {self._side(right)})"
             case Convert(_, target, inner) if target is BOOL or (target is I32 and self.made(inner) is BOOL):
                 return self._holds(inner)
@@ -331,10 +344,10 @@ class Narrow(Vectors):
             if not (self._is_small(operand.arguments[0]) and is_number(operand.arguments[0])):
                 raise NotVectorised(f"{operand.function} of a value without bounds (clamp it before)")
             inner = self._low(operand)
-        elif {source, target} == {*_WORDS}:
-            return self.text(operand)
-        elif target is U32 and source in SMALL:
-            source, target, inner = source, I32, self.text(operand)
+        elif {source, target} == {*_WORDS} and (number := literal(operand)) is not None:
+            return f"{self.prefix}_{target.name}_all({number})"
+        elif (source is U32 and target in SMALL) or (target is U32 and source in SMALL):
+            inner = self.text(operand)
         elif not _direct(source, target):
             raise NotVectorised(f"a conversion of {source} to {target}")
         else:
@@ -350,8 +363,10 @@ class Narrow(Vectors):
 
     def test(self, condition: Expr) -> str:
         if isinstance(condition, Binary) and condition.op not in ("&&", "||"):
-            if self.made(condition.left) not in FLOATS or F16 in (self.made(condition.left),):
-                raise NotVectorised("a comparison of integers")
+            if self.made(condition.left) is F16:
+                raise NotVectorised("a comparison of halves")
+            if self.made(condition.left) not in FLOATS:
+                return f"{self.prefix}_truth({self._holds(condition)})"
         return Vectors.test(self, condition)
 
 
@@ -359,6 +374,12 @@ def _of_floats(name: str) -> Function | None:
     """The row of a function by its name for floats."""
     row = function_of(name)
     return row if row is not None and name == row.of(F32) else None
+
+
+def _of_bits(name: str) -> ElementType | None:
+    """The type of the argument of a function that takes the bits of a float, or makes one of them; else None."""
+    row = function_of(name)
+    return row.bits_of if row is not None and row.bits_of in (F32, U32) else None
 
 
 def _power_of_two(value: Expr) -> int | None:

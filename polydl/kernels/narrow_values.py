@@ -17,6 +17,7 @@ from polydl.model.expr import (
     Convert,
     Expr,
     Unary,
+    calls,
     constant_number,
     on_operands,
     operands,
@@ -34,6 +35,7 @@ from polydl.model.types import (
     I32,
     U8,
     U16,
+    U32,
     ElementType,
     common,
     float_literal,
@@ -59,6 +61,12 @@ def converts(types: Iterable[ElementType]) -> bool:
     """Whether a row on arrays of these types is one of floats that converts."""
     found = set(types)
     return found != {F32} and row_element(found) is F32
+
+
+def takes_bits(values: Iterable[Expr]) -> bool:
+    """Whether expressions take the bits of floats, or make floats of them."""
+    rows = (function_of(name) for value in values for name in calls(value))
+    return any(row is not None and row.bits_of in (F32, U32) for row in rows)
 
 
 def stored_value(body: Assignment, of: Callable[[int], ElementType]) -> Expr:

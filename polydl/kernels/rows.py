@@ -20,7 +20,7 @@ from polydl.kernels.innermost import Argument, Innermost, OfRows, Printed, RowFu
 from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
-from polydl.kernels.narrow_values import converts, row_element, stored_value
+from polydl.kernels.narrow_values import converts, row_element, stored_value, takes_bits
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, own_prologues, uses_functions
 from polydl.kernels.whole_text import Whole
@@ -281,7 +281,8 @@ class _Builder:
             or all(a.array != target.array or self.where.apart(mine, self.where.relation(other, a)) for a in s.accesses)
             for other, s in enumerate(self.piece.statements)
         )
-        if not alone:
+        scanned = not alone
+        if scanned and not self._behind(at, mine, beside):
             raise NotVectorised(f"{target.array} is the same in every iteration")
         place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
@@ -291,12 +292,14 @@ class _Builder:
         row, text = how.combiner, vectors.text(how.value)
         if (beside and (not row.better or how.guards)) or (how.guards and row.neutral is not None):
             raise NotVectorised(f"{statement.name} finds nothing")
+        if scanned and (beside or how.guards or self.element.bytes not in (4, 8) or body.op not in ("=", _first(row))):
+            raise NotVectorised(f"{target.array} is the same in every iteration")
         x = ""
         if how.rounds and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
         if (beside or how.regrouping is Regrouping.FIRST) and self.sums:
             raise NotVectorised(f"{statement.name} looks for a column once more, sums inside of it included")
-        if beside or how.regrouping is Regrouping.FIRST:
+        if beside or (how.regrouping is Regrouping.FIRST and not scanned):
             x = scalar_text(how.value, plain.__getitem__)
         more = row.step.format(v=self.vector, m=f"*{name}", x="polydl_x")
         for guard, holds in reversed(how.guards):
@@ -310,6 +313,15 @@ class _Builder:
         else:
             held = {i: self.load(at, i)[1] for i in set(loads(body.value)) - how.own} | dict.fromkeys(own, f"*{place}")
             doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
+        if scanned:
+            found = Accumulator(name, row, place, "=", "", scanned=True)
+            number, variable = len(self.accumulators), f"polydl_v{len(self.values)}"
+            self.lines.append(f"const {self.vector} polydl_x{number} = {text};")
+            self.lines.append(f"const {self.vector} {variable} = {found.running(self.vector, f'polydl_x{number}')};")
+            self.plain += [doing, f"const {self.element} {variable} = *{place};"]
+            self.values.append((target.array, mine, variable))
+            self.accumulators.append(found)
+            return
         kept = tuple(self._kept(other, one, row, text) for other, one in beside.items())
         last = {one.last for one in beside.values()}
         if len(last) > 1 or (True in last and not self.element.is_int):
@@ -320,6 +332,22 @@ class _Builder:
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)
+
+    def _behind(self, at: int, mine: isl.Map, beside: Mapping[int, Place]) -> bool:
+        """Whether the statements that touch what a statement gathers only read the running value, behind it."""
+        array = self.piece.statements[at].accesses[self.target(at)].array
+        for other, statement in enumerate(self.piece.statements):
+            for access in statement.accesses if other != at and other not in beside else ():
+                if access.array == array and not self.where.apart(mine, self.where.relation(other, access)):
+                    if access.write or other < at or not self.where.relation(other, access).is_subset(mine):
+                        return False
+        return True
+
+    def target(self, at: int) -> int:
+        """The access that a statement stores to."""
+        body = self.piece.statements[at].body
+        assert isinstance(body, Assignment)
+        return body.target
 
     def _kept(self, at: int, one: Place, row: Combiner, x: str) -> tuple[str, str]:
         """(address, plain C of the value in column j) of what a statement keeps, where it asks for the same as the
@@ -394,8 +422,9 @@ class GeneralRow(OfRows):
         inner = piece.inner
         others = [s for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
         types = {piece.arrays[a.array].element for s in others for a in s.accesses}
-        widest = row_element(types)
-        built = _Builder(piece, piece.printed, widest, narrow=converts(types))
+        bits = takes_bits(s.body.value for s in others if isinstance(s.body, Assignment))
+        widest = row_element({*types, F32} if bits else types)
+        built = _Builder(piece, piece.printed, widest, narrow=converts(types) or (bits and widest is F32))
         if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
             return ()
         try:
@@ -437,6 +466,11 @@ class GeneralRow(OfRows):
         assert use.built is not None, "only printed loops have a function"
         stores = [f"{address.partition(' ')[0]}[j] = {name};" for address, (_, name) in use.built.stored.items()]
         return f"for (ptrdiff_t j = 0; j < n; j++) {{ {' '.join([*use.built.plain, *stores])} }}"
+
+
+def _first(row: Combiner) -> str:
+    """The compound assignment that combines, not the one with the inverse; empty where there is none."""
+    return row.compounds[0].op if row.compounds else ""
 
 
 def _cycles(builder: _Builder) -> float:
@@ -498,17 +532,21 @@ def _rendered(builder: _Builder) -> RowFunction:
             accumulators=accumulators,
             shifted="".join(f", {a.name}{_shift(builder, a)}" for a in arguments),
             searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),
-            together=together(len(accumulators), _cycles(builder)),
+            together=1 if any(a.scanned for a in accumulators) else together(len(accumulators), _cycles(builder)),
         )
     )
     called = [*builder.lines, *(a.gathered(builder.vector) for a in accumulators)]
     called += [f"{builder.vector}_any(" for a in accumulators if a.beside]
+    scans = dict.fromkeys(a.combiner for a in accumulators if a.scanned)
+    called += [row.step.format(v=builder.vector, m="m", x="x") for row in scans]
     math = builder.narrow or (t.is_float and uses_functions(" ".join(called), builder.element))
     values = [s.body.value for s in builder.piece.statements if isinstance(s.body, Assignment)]
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
     before = (*before, *([sums_prologue(), *(one.text for one in builder.sums)] if builder.sums else []))
+    scan = environment().get_template("row_scan.c.j2")
+    before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )

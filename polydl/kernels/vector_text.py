@@ -30,7 +30,7 @@ from polydl.model.expr import (
     calls,
     constant_number,
 )
-from polydl.model.functions import Function, function_of
+from polydl.model.functions import Function, Vector, function_of
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
@@ -137,11 +137,12 @@ class Vectors:
 
     def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
         row = _row(function, self.element, fast=self.fast)
-        if row is None or row.vector is None or len(arguments) != row.arity:
+        vector = None if row is None else _vector(row, self.element)
+        if row is None or vector is None or len(arguments) != row.arity:
             raise NotVectorised(f"the function {function} among {self.element}s")
         take = self._arm if row.chooses else self.text
-        form = "_fast" if self.fast and self.element is F32 and row.vector.fast else ""
-        return f"{self.prefix}_{row.vector.name}{form}({', '.join(take(a) for a in arguments)})"
+        form = "_fast" if self.fast and self.element is F32 and vector.fast else ""
+        return f"{self.prefix}_{vector.name}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         then_text, otherwise_text = self._arm(then), self._arm(otherwise)
@@ -174,12 +175,18 @@ def _row(function: str, element: ElementType, *, fast: bool) -> Function | None:
     return row if row is not None and (function == row.of(element) or (fast and function == row.name)) else None
 
 
+def _vector(row: Function, element: ElementType) -> Vector | None:
+    """How vectors of a type compute a function; None: they can't."""
+    vector = row.vector
+    return None if vector is None or (element is F64 and vector.ulps_double is None) else vector
+
+
 def own_prologues(values: Iterable[Expr], element: ElementType, *, fast: bool) -> tuple[str, ...]:
     """The vector functions of templates of their own that expressions call, with include guards; after
     `math_prologue`."""
     rows = [_row(name, element, fast=fast) for value in values for name in calls(value)]
-    templates = [row.vector.template for row in rows if row is not None and row.vector is not None]
-    own = sorted({name for name in templates if name is not None})
+    vectors = [vector for row in rows if row is not None and (vector := _vector(row, element)) is not None]
+    own = dict.fromkeys(name for vector in vectors for name in vector.templates)
     return tuple(environment().get_template(name).render(t=element) for name in own)
 
 

@@ -54,7 +54,8 @@ class Helpers:
 
     def function(self, name: str) -> str:
         """What to call for a function of the program: a helper that does the same, where there is one."""
-        return self.name(name) if name in HELPER_TEXT else name
+        own = name.removeprefix("polydl_")
+        return self.name(own) if own in HELPER_TEXT else name
 
 
 class FromIsl:
@@ -133,6 +134,13 @@ HELPER_TEXT: dict[str, str] = {
         for element in (F32, F64)
         for row in FUNCTIONS
         if row.inline
+    },
+    **{
+        row.name.removeprefix("polydl_"): f"static inline {result} {{prefix}}{row.name.removeprefix('polydl_')}"
+        f"({row.bits_of} x)\n{{{{\n  {result} y;\n  __builtin_memcpy(&y, &x, sizeof y);\n  return y;\n}}}}"
+        for row in FUNCTIONS
+        for result in row.spellings.values()
+        if row.bits_of is not None
     },
 }
 """C text of the helper functions. floord rounds towards minus infinity, for b > 0. Those named as functions of libm

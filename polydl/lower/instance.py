@@ -34,7 +34,7 @@ from polydl.model.conversions import explicit
 from polydl.model.expr import Binary as BinaryOfModel
 from polydl.model.expr import Call, Conditional, Load, every_part, loads
 from polydl.model.expr import Expr as ExprOfModel
-from polydl.model.functions import function_of
+from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.strides import ByExtents
 from polydl.model.types import C64, F32, F64, ElementType, Kind
@@ -236,7 +236,11 @@ def user_call(body: MicrokernelCall, at: Place) -> Evaluate:
 def black_box(body: BlackBox, at: Place) -> Scope:
     """The text in braces, behind the declarations that it needs."""
     declared = (_declaration(declaration, None if v is None else at.affine(v)) for declaration, v in body.locals)
-    return Scope((*declared, *_text(body.text.splitlines())))
+    text = body.text
+    for name in sorted(BITS_NAMES):  # the front end's: no name of the file is like these
+        if name in text:
+            text = text.replace(name, at.c.helpers.function(name))
+    return Scope((*declared, *_text(text.splitlines())))
 
 
 def _text(lines: Sequence[str]) -> list[Node]:

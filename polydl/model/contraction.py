@@ -275,7 +275,7 @@ def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
         or not all(bool(accesses[i].relation.is_equal(target.relation)) for i in own)
     ):
         return None
-    place = {i: OLD for i in own} | {i: (LEFT, RIGHT)[n] for n, group in enumerate(groups) for i in group}
+    place = dict.fromkeys(own, OLD) | {i: (LEFT, RIGHT)[n] for n, group in enumerate(groups) for i in group}
     step = _placed(body.value, place)
     if body.op != "=":
         step = Binary(body.op[:-1], OLD, step)

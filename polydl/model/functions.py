@@ -38,9 +38,13 @@ class Vector:
     """Largest error of the one of floats, in units in the last place of the exact result, over all floats; denormal
     results count units of the smallest denormal. Measured by the tests, which fail above it."""
     ulps_double: float | None = None
-    """The same of doubles, for as many values as the tests try; None: it is libm's, lane by lane."""
-    template: str | None = None
-    """The template of `templates/` that defines them; None: `microkernel_math.c.j2`, which all others may use."""
+    """The same of doubles, for as many values as the tests try; None: there is none of doubles."""
+    templates: tuple[str, ...] = ()
+    """The templates of `templates/` that define them, each behind those that it uses; empty: `microkernel_math.c.j2`,
+    which all others may use."""
+    scalar: str = ""
+    """Arguments for which libm computes the lane, in vectors that have fused multiply-adds (without, it computes all
+    lanes); empty: none."""
     instructions: float = 20.0
     """Vector instructions that one takes."""
     fast: bool = False
@@ -75,6 +79,9 @@ class Function:
     """The version of glibc since which libmvec has it for vectors of doubles and floats on x86."""
     vector: Vector | None = None
     """How rows of vectors compute it; None: they can't."""
+    bits_of: ElementType | None = None
+    """The type of its argument, of a function that gives the same bits as another type: no function of C's library, but
+    what `frontend.core.reinterpreted` makes of memcpy, unions and pointers."""
     word: str = ""
     """Behind `polydl_f32_` the name of the function from vectors of floats to vectors of ints that gives the same below
     2^31; with `_wide` behind it, the one that gives the lower 32 bits of any (templates/row_narrow.c.j2)."""
@@ -96,6 +103,15 @@ def _rounding(name: str, *, cycles: float | None = 0.0) -> Function:
     return Function(name, cycles=cycles, cheap=True, whole=True, vector=Vector(name, 0, 0))
 
 
+def _logarithm(name: str) -> Vector:
+    return Vector(name, 2, 2, templates=("math_log.c.j2",), instructions=28.0)
+
+
+def _trigonometric(name: str) -> Vector:
+    beyond = "x beyond 2^17 (doubles: 2^26), infinite or NaN"
+    return Vector(name, 2, 2, templates=("math_trig.c.j2",), instructions=28.0, scalar=beyond)
+
+
 FUNCTIONS: tuple[Function, ...] = (
     Function("acos", libmvec=(2, 35)),
     Function("acosh", libmvec=(2, 35)),
@@ -107,13 +123,14 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("cbrt", libmvec=(2, 35)),
     _rounding("ceil"),
     Function("copysign", arity=2),
-    Function("cos", libmvec=(2, 22)),
+    Function("cos", libmvec=(2, 22), vector=_trigonometric("cos")),
     Function("cosh", libmvec=(2, 35)),
-    Function("erf", libmvec=(2, 35), vector=Vector("erf", 3, fast=True)),
-    Function("erfc", libmvec=(2, 35), vector=Vector("erfc", 4, 4, template="math_erfc.c.j2", instructions=50.0)),
+    Function("erf", libmvec=(2, 35),
+             vector=Vector("erf", 2, 2, templates=("math_erf.c.j2",), instructions=40.0, fast=True)),
+    Function("erfc", libmvec=(2, 35), vector=Vector("erfc", 4, 4, templates=("math_erf.c.j2",), instructions=50.0)),
     Function("exp", libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
-    Function("exp2", libmvec=(2, 35)),
-    Function("expm1", libmvec=(2, 35)),
+    Function("exp2", libmvec=(2, 35), vector=Vector("exp2", 2, 2, templates=("math_exp2.c.j2",))),
+    Function("expm1", libmvec=(2, 35), vector=Vector("expm1", 2, 2, templates=("math_expm1.c.j2",), instructions=24.0)),
     Function("fabs", cycles=0.0, cheap=True, vector=Vector("abs", 0, 0)),
     Function("fdim", arity=2),
     _rounding("floor"),
@@ -127,21 +144,23 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("hypot", arity=2, libmvec=(2, 35)),
     Function("ldexp", arity=2),
     Function("lgamma", effect="sets signgam"),
-    Function("log", libmvec=(2, 22)),
-    Function("log10", libmvec=(2, 35)),
-    Function("log1p", libmvec=(2, 35)),
-    Function("log2", libmvec=(2, 35)),
+    Function("log", libmvec=(2, 22), vector=_logarithm("log")),
+    Function("log10", libmvec=(2, 35), vector=_logarithm("log10")),
+    Function("log1p", libmvec=(2, 35), vector=_logarithm("log1p")),
+    Function("log2", libmvec=(2, 35), vector=_logarithm("log2")),
     _rounding("nearbyint"),
     Function("nextafter", arity=2),
-    Function("pow", arity=2, libmvec=(2, 22)),
+    Function("pow", arity=2, libmvec=(2, 22),
+             vector=Vector("pow", 2, templates=("math_exp2.c.j2", "math_log.c.j2", "math_pow.c.j2"), instructions=75.0,
+                           scalar="x negative, -0, infinite or NaN; y infinite or NaN")),
     Function("remainder", arity=2),
     _rounding("rint"),
     _rounding("round", cycles=None),
-    Function("sin", libmvec=(2, 22)),
+    Function("sin", libmvec=(2, 22), vector=_trigonometric("sin")),
     Function("sinh", libmvec=(2, 35)),
     Function("sqrt", cycles=15.0, sets_errno=True, vector=Vector("sqrt", 0.5, 0.5)),
     Function("tan", libmvec=(2, 35)),
-    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 3, 4, fast=True)),
+    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 2, 3, fast=True)),
     Function("tgamma"),
     _rounding("trunc"),
     Function("lrint", _LONG, cheap=True, word="lrint"),
@@ -162,12 +181,23 @@ FUNCTIONS: tuple[Function, ...] = (
     # Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not.
     *(Function(name, _BITS) for name in ("ffs", "parity", "popcount")),
     *(Function(f"bswap{t.bits}", (("__builtin_{}", t),)) for t in (U16, U32, U64)),
+    *(
+        row
+        for element, word in ((F32, U32), (F64, U64))
+        for row in (
+            Function(f"polydl_{element}_of_bits", (("{}", element),), cycles=0.0, cheap=True, bits_of=word),
+            Function(f"polydl_bits_of_{element}", (("{}", word),), cycles=0.0, cheap=True, bits_of=element),
+        )
+    ),
     Function("expect", (("__builtin_{}", I64),), arity=2),
     Function("abs", _CLASS),
     *(Function(name, (("{}", I64),)) for name in ("labs", "llabs")),
 )  # fmt: skip
 """Every row."""
 
+
+BITS_NAMES: frozenset[str] = frozenset(row.name for row in FUNCTIONS if row.bits_of is not None)
+"""The functions that give the same bits as another type: in no program, but in what the front end makes of one."""
 
 FMA = next(row for row in FUNCTIONS if row.name == "fma")
 

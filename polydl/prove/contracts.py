@@ -12,7 +12,7 @@ from pycparser import c_ast, c_generator
 from polydl.model.types import spelled
 from polydl.prove.as_plain_c import MEANING, Parsed
 from polydl.prove.element_forms import check_forms
-from polydl.prove.gathered_rows import RowLine, accumulating, accumulators
+from polydl.prove.gathered_rows import RowLine, accumulating, accumulators, scanning
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, number, product
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import (
@@ -307,7 +307,11 @@ def row_step(
     values: dict[str, Symbol] = {}
     stores: list[tuple[Pointer, Symbol]] = []
     for item in step.body.block_items or []:
-        if isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
+        running = scanning(item, env, ends, strides)
+        if running is not None:
+            env[item.name] = Made(first + len(lines))
+            lines.append(running)
+        elif isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):
             made[item.name] = len(lines)
             values[item.name] = symbol(item.init, env, strides)
             lines.append(RowLine("=", values[item.name], None))

@@ -54,6 +54,8 @@ class End:
     combiner: Combiner
     suffix: str
     """Behind the names of functions of <math.h> of this type."""
+    scanned: bool = False
+    """Whether running values are used."""
 
     def taken(self, mine: Symbol, x: Symbol) -> Symbol:
         """What a step makes of an accumulator and one more value."""
@@ -105,7 +107,7 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
     """Per accumulator of a row what becomes of it. Raises Unreadable."""
     starts: dict[str, Symbol] = {}
     joined: dict[str, list[Any]] = {}
-    stored: list[tuple[str, str, str, str, Any, str]] = []
+    stored: list[tuple[str, str, str, bool, str, Any, str]] = []
     for item in _items(whole):
         found = _found(item)
         if isinstance(item, c_ast.Decl) and _NAME.fullmatch(item.name):
@@ -118,34 +120,63 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
             stored.append((*_gathered(item.rvalue), item.op, item.lvalue, ""))
     inside = {**env, **{name: Accumulator(name) for name in starts}}
     ends: dict[str, End] = {}
-    for name, kind, function, op, lvalue, zero in stored:
+    for name, kind, function, scanned, op, lvalue, zero in stored:
         target = place(lvalue, env, strides)
         values = joined.pop(name, [])
         parts = {f"{name}_{k}": symbol(value, inside, strides) for k, value in enumerate(values, 1)}
         start = starts.get(name)
         row = of_gathering(kind)
         assert row is not None
-        fits = [one.op for one in row.compounds] or ["="]
-        wanted: Symbol = Load(target)
-        if row.neutral is not None:
-            digits = Literal(row.neutral.lstrip("~"), vector=True)
-            wanted = Operation("~", (digits,)) if row.neutral.startswith("~") else digits
+        fits = ["="] if scanned else [one.op for one in row.compounds] or ["="]
+        wanted = Load(target) if scanned else _idle(row, target)
         if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
             raise Unreadable(f"the start of {name}")
-        ends[name] = End(op, target, start, parts, zero, row, function)
+        ends[name] = End(op, target, start, parts, zero, row, function, scanned)
     if starts or joined:
         raise Unreadable("an accumulator that is not stored")
     return ends
 
 
-def _gathered(value: Any) -> tuple[str, str, str]:
-    """Accumulator and kind of `polydl_f32_sum(acc)`, and what is behind the names of functions of its type. Raises
-    Unreadable."""
+def _idle(row: Combiner, target: Pointer) -> Symbol:
+    """A value that changes nothing when it is combined with what there is, or was in the beginning."""
+    if row.neutral is None:
+        return Load(target)
+    digits = Literal(row.neutral.lstrip("~"), vector=True)
+    return Operation("~", (digits,)) if row.neutral.startswith("~") else digits
+
+
+def scanning(item: Any, env: Mapping[str, Any], ends: Mapping[str, End], strides: Strides) -> RowLine | None:
+    """`const v y = polydl_f32_scan_sum(acc, cut ? polydl_f32_keep(part, x, idle) : x, idle);`: the running value of an
+    accumulator and x; None for anything else. Raises Unreadable."""
+    match item:
+        case c_ast.Decl(init=c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[at, x, idle]))):
+            kind = re.fullmatch(rf"polydl\d*_(?:f\d\d|[iu]\d+s)_scan_({_GATHERS})", function)
+        case _:
+            return None
+    name = at.name if isinstance(at, c_ast.ID) else ""
+    if kind is None:
+        return None
+    end = ends.get(name)
+    if end is None or not end.scanned or of_gathering(kind.group(1)) is not end.combiner:
+        raise Unreadable(f"the running value {_shown(item)}")
+    cut = x.iftrue if isinstance(x, c_ast.TernaryOp) else None
+    rest = _shown(cut.args.exprs[-1]) if isinstance(cut, c_ast.FuncCall) else ""
+    if rest != _shown(idle) or symbol(idle, env, strides) != _idle(end.combiner, end.target):
+        raise Unreadable(f"what lanes beyond a remainder add to {name}")
+    value = symbol(x, env, strides)
+    if end.combiner.compounds:
+        return RowLine(end.combiner.compounds[0].op, value, end.target, name)
+    return RowLine("=", end.taken(Load(end.target), value), end.target, name)
+
+
+def _gathered(value: Any) -> tuple[str, str, str, bool]:
+    """Accumulator and kind of `polydl_f32_sum(acc)`, what is behind the names of functions of its type, and whether it
+    is the last of running values. Raises Unreadable."""
     match value:
         case c_ast.FuncCall(name=c_ast.ID(name=function), args=c_ast.ExprList(exprs=[c_ast.ID(name=name)])):
-            kind = re.fullmatch(rf"polydl\d*_(f\d\d|[iu]\d+s)_({_GATHERS})", function)
+            kind = re.fullmatch(rf"polydl\d*_(f\d\d|[iu]\d+s)_(scanned_)?({_GATHERS})", function)
             if kind is not None:
-                return name, kind.group(2), "f" if kind.group(1) == F32.name else ""
+                return name, kind.group(3), "f" if kind.group(1) == F32.name else "", kind.group(2) is not None
     raise Unreadable(f"the accumulator {_shown(value)}")
 
 
@@ -173,6 +204,8 @@ def accumulating(
     declared, assigned = item.block_items
     name = assigned.lvalue.expr.name
     end = ends[name]
+    if end.scanned:
+        raise Unreadable(f"the step of {name}")
     x = symbol(declared.init, env, strides)
     value = symbol(assigned.rvalue, {**env, declared.name: x}, strides)
     cut: Any = assigned.rvalue if end.op == "=" else assigned.rvalue.right

@@ -14,8 +14,9 @@ from polydl.model import expr as e
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import converted, explicit
+from polydl.model.functions import BITS_NAMES
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.model.types import ElementType, common, integer_literal
+from polydl.model.types import I32, ElementType, common, integer_literal
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.printed_program import Hint, Pointer, Printed, dims, map_of
@@ -167,9 +168,13 @@ def assignment_pairs(scop: Scop, printed: Printed, statement: Statement) -> list
     if not isinstance(body, Assignment):
         return None
     types = {scop.arrays[access.array].element for access in statement.accesses}
-    if printed.lanes and len(types) == 1 and (element := next(iter(types))).is_int:
-        return _pairs(printed, body) if _in_lanes(body.value, element) else None
-    if printed.lanes and (len(types) > 1 or not types <= VECTOR_TYPES.keys()):
+    bits = any(name in BITS_NAMES for name in e.calls(body.value))
+    if printed.lanes and len(types) == 1 and not bits and (element := next(iter(types))).is_int:
+        if _in_lanes(body.value, element):
+            return _pairs(printed, body)
+        # In lanes of 32 bits among floats every conversion is printed; narrower integers have more than is printed.
+        return _pairs(printed, _explicit(scop, statement, body)) if element.bytes == I32.bytes else None
+    if printed.lanes and (len(types) > 1 or not types <= VECTOR_TYPES.keys() or bits):
         return _pairs(printed, _explicit(scop, statement, body))
     return _pairs(printed, body)
 

@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import FUNCTIONS
-from polydl.model.types import F32, F64, spelled
+from polydl.model.types import F32, F64, U32, spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
 from polydl.prove.printed_program import Pointer
 
@@ -75,8 +75,32 @@ TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "
 MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
 MATH |= {row.word: row.name for row in FUNCTIONS if row.word}
 """By the function of the vector prologues the one of <math.h>, in double, that does the same in each lane."""
+BITS = {row.name.removeprefix("polydl_"): row.name for row in FUNCTIONS if row.bits_of is not None}
+"""By what the generated code calls it a function that gives the same bits as another type."""
+_VECTOR_BITS = {
+    f"{'to' if row.bits_of is F32 else 'of'}_bits": row.name for row in FUNCTIONS if row.bits_of in (F32, U32)
+}
+"""The same by the function of the vector prologues."""
 _INLINE = "|".join(name for row in FUNCTIONS if row.inline for name in (row.of(F64), row.of(F32)) if name)
-LANE_BY_LANE = (*TESTS, *MATH, "negative", "not", "max", "min", "select")
+_UNSIGNED = {
+    "u32_add": "+", "u32_sub": "-", "u32_mul": "*", "u32_shl": "<<", "u32_shr": ">>",
+    "u32_lt": "<", "u32_le": "<=", "u32_gt": ">", "u32_ge": ">=", "u32_neg": "-",
+}  # fmt: skip
+"""Operators on unsigned numbers of 32 bits, by the function of the vector prologues."""
+LANE_BY_LANE = (
+    *TESTS,
+    *MATH,
+    *_VECTOR_BITS,
+    *_UNSIGNED,
+    "held",
+    "truth",
+    "i32_select",
+    "negative",
+    "not",
+    "max",
+    "min",
+    "select",
+)
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
 _VECTOR = re.compile(r"polydl\d*_([fi]\d\d|[iu]\d+s)_(\w+)")
 _NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
@@ -238,6 +262,9 @@ def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
     if found is not None:
         return _vector(found.group(2), "f" if found.group(1) == F32.name else "", arguments, env, strides)
     name = node.name.name
+    bits = BITS.get(re.sub(r"polydl\d*_", "", name, count=1))
+    if bits is not None:
+        return Operation(bits, tuple(symbol(a, env, strides) for a in arguments), call=True)
     own = re.fullmatch(rf"polydl\d*_({_INLINE})", name)
     if own is not None:  # <math.h>'s, in a form that compilers vectorise
         name = own.group(1)
@@ -255,7 +282,7 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
         return Load(pointer(arguments[0], env, strides))
     if re.fullmatch(r"all_[a-z]+\d+", name) and isinstance(arguments[0], c_ast.UnaryOp):  # the address of a parameter
         return symbol(arguments[0].expr, env, strides)
-    if name == "i32_all":
+    if name in ("i32_all", "u32_all"):
         name = "all"
     if name == "zero":
         return Literal("0", vector=True)
@@ -288,6 +315,14 @@ def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
         return Operation(TESTS[name], lanes)
     if name in MATH:
         return Operation(MATH[name] + suffix, lanes, call=True)
+    if name == "i32_select":
+        return Operation("?:", lanes)
+    if name in _UNSIGNED:
+        return Operation(_UNSIGNED[name], lanes)
+    if name in _VECTOR_BITS:
+        return Operation(_VECTOR_BITS[name], lanes, call=True)
+    if name in ("held", "truth"):
+        return lanes[0]
     raise Unreadable(f"the vector function {name}")
 
 

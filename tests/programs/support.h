@@ -9,7 +9,7 @@ enum { CORPUS_INT, CORPUS_NATURAL, CORPUS_LETTER, CORPUS_BIT, CORPUS_REAL, CORPU
 enum { CORPUS_CANARY_BYTES = 264, CORPUS_CANARY = 0xa5 }; /* odd in elements: arrays are not over-aligned */
 
 #define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', unsigned: 'u', long: 'l', short: 's', \
-                                   signed char: 'b', char: 'b', unsigned char: 'c')
+                                   signed char: 'b', char: 'b', unsigned char: 'c', unsigned short: 'h')
 
 struct corpus_array {
     const char *name;
@@ -73,6 +73,7 @@ static double corpus_get(const char *data, size_t at, char type)
     case 'b': return ((const signed char *)data)[at];
     case 'l': return (double)((const long *)data)[at];
     case 's': return ((const short *)data)[at];
+    case 'h': return ((const unsigned short *)data)[at];
     }
     return ((const unsigned char *)data)[at];
 }
@@ -87,6 +88,7 @@ static void corpus_set(struct corpus_array *array, size_t at, double value)
     case 'b': ((signed char *)array->data)[at] = (signed char)value; break;
     case 'l': ((long *)array->data)[at] = (long)value; break;
     case 's': ((short *)array->data)[at] = (short)value; break;
+    case 'h': ((unsigned short *)array->data)[at] = (unsigned short)value; break;
     default: ((unsigned char *)array->data)[at] = (unsigned char)value;
     }
 }

@@ -32,6 +32,7 @@ from polydl.frontend.meaning.symbols import Scope, Symbol, mentions, nodes
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl
 from polydl.model.expr import calls
+from polydl.model.functions import BITS_NAMES
 from polydl.model.scop import Assignment, Function, Guard, Scop, Statement, Storage, View
 from polydl.model.types import HEADER_NAMES, I32
 
@@ -130,8 +131,9 @@ def _check_names(found: Found, unit: Unit) -> None:
     if unit.source.text.startswith(GENERATED):
         return
     used: dict[str, Node] = {}
+    ours = HEADER_NAMES | (BITS_NAMES - set(unit.chunks))
     for node in (node for item in found.items for node in nodes(item) if isinstance(node, c_ast.ID | c_ast.Decl)):
-        if node.name is not None and node.name.startswith(RESERVED) and node.name not in HEADER_NAMES:
+        if node.name is not None and node.name.startswith(RESERVED) and node.name not in ours:
             used.setdefault(node.name, node)
     if used:
         reason = f"'{{}}' begins with '{RESERVED}', as names in the output do"
@@ -331,6 +333,11 @@ def _scop(
         assumptions += tuple(
             f"'{name}' has no effects and uses its arguments alone" for name in sorted(unit.assumed_pure)
         )
+    called = {found.function.decl.name, *(name for item in found.items for name in mentions(item))}
+    assumptions += tuple(
+        f"in '{name}' the bits of a scalar are meant that is read through a pointer to another type"
+        for name in sorted(unit.aliased & called)
+    )
     live, live_errors = live_out(unit, found, used_arrays)
     errors += live_errors
     if errors:

@@ -109,6 +109,8 @@ class Unit:
     """Function name -> why its body is not read, of functions of the file that may be left out."""
     assumed_pure: frozenset[str] = frozenset()
     """Functions that the user says are as if they were."""
+    aliased: frozenset[str] = frozenset()
+    """Functions that read scalars through pointers to other types."""
 
 
 def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:

@@ -1,0 +1,324 @@
+"""Bits of one scalar read as another type, however it is spelled, as calls of functions on values.
+
+    memcpy(&f, &u, sizeof f);            f = polydl_float_of_bits(u);
+    y = *(float *)&u;                    y = polydl_float_of_bits(u);
+    *(uint32_t *)&f = u;                 f = polydl_float_of_bits((unsigned int)u);
+    union { float f; uint32_t u; } b;    unsigned int b;
+    b.u = u;  y = b.f;                   b = u;  y = polydl_float_of_bits(b);
+
+The functions are rows of `model.functions`. Both types are arithmetic, of 4 or 8 bytes; a union is a variable of the
+function whose members are all such, of one size. What is spelled in another way, or about other types, stays. The trees
+are changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
+
+from polydl.frontend.core.node_copies import copied
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.records import Records
+from polydl.frontend.meaning.symbols import Scope, nodes, parameters_of
+from polydl.model.functions import FUNCTIONS
+from polydl.model.scop import Storage
+from polydl.model.types import U32, U64, ElementType
+
+_WORDS = {U32.bytes: U32, U64.bytes: U64}
+_TO_FLOAT = {next(iter(row.spellings.values())): row.name for row in FUNCTIONS if row.bits_of in (U32, U64)}
+"""By type the function that makes it of its bits."""
+_OF_FLOAT = {row.bits_of: row.name for row in FUNCTIONS if row.bits_of is not None and row.bits_of.is_float}
+"""By type the function that gives its bits."""
+_COPIES = ("memcpy", "memmove", "__builtin_memcpy")
+
+
+def reinterpreted(function: c_ast.FuncDef, file_scope: Scope) -> bool:
+    """Change the body of a function as said above; whether it reads a scalar through a pointer to another type, which
+    C's rules on aliasing leave undefined."""
+    rewriting = _Rewriting()
+    scope = Scope(file_scope)
+    for parameter in parameters_of(function):
+        scope.declare(parameter, Storage.PARAMETER, constant)
+    rewriting.block(function.body, scope)
+    return rewriting.aliased
+
+
+class _Rewriting:
+    def __init__(self) -> None:
+        self.aliased = False
+        self.unions: dict[str, dict[str, ElementType]] = {}
+        """By variable of a union type that is a word now, the types of its members."""
+
+    # Statements
+
+    def block(self, block: Node, outer: Scope) -> None:
+        """The items of a compound statement, in a scope of their own."""
+        scope = Scope(outer)
+        hidden = dict(self.unions)
+        for name, child in block.children():
+            self._child(block, name, child, scope)
+        self.unions = hidden
+
+    def _child(self, parent: Node, place: str, child: Node, scope: Scope) -> None:
+        made = self.one(child, scope, parent)
+        if made is child:
+            return
+        if "[" in place:
+            field, _, at = place.partition("[")
+            getattr(parent, field)[int(at[:-1])] = made
+        else:
+            setattr(parent, place, made)
+
+    def one(self, node: Node, scope: Scope, parent: Node | None = None) -> Node:
+        """What stands in the place of a statement or expression."""
+        match node:
+            case c_ast.Compound():
+                self.block(node, scope)
+                return node
+            case c_ast.For():
+                inner, hidden = Scope(scope), dict(self.unions)
+                for name, child in node.children():
+                    self._child(node, name, child, inner)
+                self.unions = hidden
+                return node
+            case c_ast.Decl():
+                return self._declared(node, scope, parent)
+            case c_ast.Typedef():
+                scope.declare(node, Storage.LOCAL, constant)
+                return node
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in _COPIES:
+                made = self._copied(node, scope)
+                if made is not None:
+                    return made
+            case c_ast.Assignment():
+                made = self._assigned(node, scope)
+                if made is not None:
+                    return made
+        for name, child in node.children():
+            self._child(node, name, child, scope)
+        read = self._read(node, scope)
+        return node if read is None else read
+
+    def _declared(self, node: c_ast.Decl, scope: Scope, parent: Node | None) -> Node:
+        members = None
+        if node.name is not None and not node.storage and "volatile" not in (node.quals or ()):
+            members = self._members(node, scope)
+        if node.name is not None:
+            self.unions.pop(node.name, None)
+        if members is not None and parent is not None and self._only_members(node.name, parent):
+            first = next(iter(members))
+            if node.init is not None:
+                listed = _initial(node.init, first)
+                if listed is None or listed[0] not in members:
+                    return node
+                value = self.one(listed[1], scope)
+                node.init = _converted(_cast(value, members[listed[0]]), members[listed[0]], _word(members))
+            declared = _type_of(_word(members), node.name)
+            declared.quals = []
+            node.type = declared
+            self.unions[node.name] = members
+        elif node.init is not None:
+            self._child(node, "init", node.init, scope)
+        scope.declare(node, Storage.LOCAL, constant)
+        return node
+
+    def _members(self, node: Node, scope: Scope) -> dict[str, ElementType] | None:
+        """The scalars of a union type, all of one size; None for other types."""
+        records = Records(scope, constant)
+        found = records.peeled(node)
+        if not isinstance(found, c_ast.Union):
+            return None
+        whole = found if found.decls is not None else scope.find_tag(found.name)
+        members: dict[str, ElementType] = {}
+        listed: list[Any] = list(whole.decls or ()) if isinstance(whole, c_ast.Union) else []
+        for member in listed:
+            ctype, levels, _, _ = scope.resolve(member.type)
+            if levels or member.name is None or not _is_word(ctype) or getattr(member, "bitsize", None) is not None:
+                return None
+            assert isinstance(ctype, ElementType)
+            members[member.name] = ctype
+        return members if len({one.bytes for one in members.values()}) == 1 else None
+
+    @staticmethod
+    def _only_members(name: str, block: Node) -> bool:
+        """Whether nothing is done with a variable but reading and assigning its members."""
+        used = sum(isinstance(one, c_ast.ID) and one.name == name for one in nodes(block))
+        members: list[Any] = [one for one in nodes(block) if isinstance(one, c_ast.StructRef) and one.type == "."]
+        named = sum(isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
+        moved = {
+            id(one.expr)
+            for one in nodes(block)
+            if isinstance(one, c_ast.UnaryOp) and one.op in ("&", "++", "--", "p++", "p--", "sizeof")
+        }
+        kept = any(id(one) in moved and isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
+        return used - _fields(block, name) == named and not kept
+
+    def _copied(self, node: c_ast.FuncCall, scope: Scope) -> Node | None:
+        """The assignment that a copy of one scalar is; None where it is none, or of other types or bytes."""
+        given = list(node.args.exprs) if node.args is not None else []
+        if len(given) != 3:
+            return None
+        target, source = (_pointed(one, scope) for one in given[:2])
+        if target is None or source is None:
+            return None
+        to, of = (self._scalar(one, scope) for one in (target, source))
+        if to is None or of is None or to is of or to.bytes != of.bytes or _bytes(given[2], scope) != to.bytes:
+            return None
+        value = self.one(source, scope)
+        return c_ast.Assignment("=", self.one(target, scope), _converted(value, of, to), node.coord)
+
+    def _assigned(self, node: c_ast.Assignment, scope: Scope) -> Node | None:
+        """A store to a scalar as one of another type; None for other stores."""
+        place = self._place(node.lvalue, scope)
+        if place is None:
+            return None
+        target, held, stored = place
+        value = node.rvalue
+        if node.op != "=":
+            value = c_ast.BinaryOp(node.op[:-1], copied(node.lvalue), value, node.coord)
+        value = _cast(self.one(value, scope), stored)
+        return c_ast.Assignment("=", target, _converted(value, stored, held), node.coord)
+
+    # Expressions
+
+    def _read(self, node: Node, scope: Scope) -> Node | None:
+        if isinstance(node, c_ast.StructRef) and node.type == "." and isinstance(node.name, c_ast.CompoundLiteral):
+            members = self._members(node.name.type, scope)
+            listed = None if members is None else _initial(node.name.init, next(iter(members)))
+            if members is None or listed is None or listed[0] not in members or node.field.name not in members:
+                return None
+            source = members[listed[0]]
+            return _converted(_cast(listed[1], source), source, members[node.field.name])
+        place = self._place(node, scope)
+        return None if place is None else _converted(place[0], place[1], place[2])
+
+    def _place(self, node: Node, scope: Scope) -> tuple[Node, ElementType, ElementType] | None:
+        """(a scalar, its type, the type as which it is read or stored); None for what is no other type's."""
+        match node:
+            case c_ast.StructRef(type=".", name=c_ast.ID(name=name), field=c_ast.ID(name=field)) if name in self.unions:
+                members = self.unions[name]
+                return (node.name, _word(members), members[field]) if field in members else None
+            case c_ast.UnaryOp(op="*", expr=c_ast.Cast(to_type=to, expr=c_ast.UnaryOp(op="&", expr=scalar))):
+                ctype, levels, _, _ = scope.resolve(to)
+                held = self._scalar(scalar, scope)
+                if len(levels) != 1 or not levels[0].pointer or held is None or not _is_word(ctype) or ctype is held:
+                    return None
+                assert isinstance(ctype, ElementType)
+                if ctype.bytes != held.bytes:
+                    return None
+                self.aliased |= ctype.is_float or held.is_float
+                return scalar, held, ctype
+        return None
+
+    def _scalar(self, node: Node, scope: Scope) -> ElementType | None:
+        """The type of a variable or element; None for others, and for types of other sizes."""
+        depth = 0
+        while isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
+            depth += 1
+            node = node.name if isinstance(node, c_ast.ArrayRef) else node.expr
+            if isinstance(node, c_ast.BinaryOp) and node.op == "+":
+                node = node.left
+        if not isinstance(node, c_ast.ID) or node.name in self.unions:
+            return None
+        found = scope.find(node.name)
+        if found is None or found.is_function or found.pinned or len(found.levels) != depth:
+            return None
+        if not _is_word(found.ctype):
+            return None
+        assert isinstance(found.ctype, ElementType)
+        return found.ctype
+
+
+def _is_word(ctype: object) -> bool:
+    """Whether it is a type whose bits may be read."""
+    return isinstance(ctype, ElementType) and ctype.bytes in _WORDS and (ctype.is_int or ctype in _OF_FLOAT)
+
+
+def _word(members: dict[str, ElementType]) -> ElementType:
+    return _WORDS[next(iter(members.values())).bytes]
+
+
+def _converted(value: Node, source: ElementType, target: ElementType) -> Node:
+    """The bits of a value of one type as another."""
+    if source is target:
+        return value
+    word = _WORDS[source.bytes]
+    if source.is_float:
+        value, source = c_ast.FuncCall(c_ast.ID(_OF_FLOAT[source], value.coord), _list(value), value.coord), word
+    if target.is_float:
+        bits = value if source is word else _cast(value, word)
+        return c_ast.FuncCall(c_ast.ID(_TO_FLOAT[target], value.coord), _list(bits), value.coord)
+    return value if source is target else _cast(value, target)
+
+
+def _list(value: Node) -> c_ast.ExprList:
+    return c_ast.ExprList([value], value.coord)
+
+
+def _cast(value: Node, target: ElementType) -> Node:
+    return c_ast.Cast(c_ast.Typename(None, [], None, _type_of(target, None)), value, value.coord)
+
+
+def _type_of(element: ElementType, name: str | None) -> c_ast.TypeDecl:
+    return c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(element.c.split()))
+
+
+def _initial(init: Node, first: str) -> tuple[str, Node] | None:
+    """The member that an initialiser of a union gives, and its value; None where it is no list of one."""
+    if not isinstance(init, c_ast.InitList) or len(init.exprs) != 1:
+        return None
+    (value,) = init.exprs
+    if isinstance(value, c_ast.NamedInitializer):
+        named = value.name[0] if len(value.name) == 1 else None
+        return (named.name, value.expr) if isinstance(named, c_ast.ID) else None
+    return None if isinstance(value, c_ast.InitList) else (first, value)
+
+
+def _fields(block: Node, name: str) -> int:
+    """How often a name stands for a member in a block, or in an initialiser."""
+    found = 0
+    for one in nodes(block):
+        if isinstance(one, c_ast.StructRef):
+            found += one.field.name == name
+        elif isinstance(one, c_ast.NamedInitializer):
+            found += sum(isinstance(part, c_ast.ID) and part.name == name for part in one.name)
+    return found
+
+
+def _pointed(node: Node, scope: Scope) -> Node | None:
+    """The element that a pointer points to: of `&x`, `p + i` and `p`; None for others."""
+    while isinstance(node, c_ast.Cast):
+        node = node.expr
+    match node:
+        case c_ast.UnaryOp(op="&", expr=scalar):
+            return scalar
+        case c_ast.BinaryOp(op="+", left=c_ast.ID() as base, right=offset):
+            return c_ast.ArrayRef(base, offset, node.coord)
+        case c_ast.ID(name=name):
+            found = scope.find(name)
+            one = found is not None and len(found.levels) == 1
+            return c_ast.ArrayRef(node, c_ast.Constant("int", "0", node.coord), node.coord) if one else None
+    return None
+
+
+def _bytes(node: Node, scope: Scope) -> int | None:
+    """What `4`, `sizeof(float)` or `sizeof x` are."""
+    match node:
+        case c_ast.UnaryOp(op="sizeof", expr=c_ast.Typename() as named):
+            ctype, levels, _, _ = scope.resolve(named)
+            return None if levels else ctype.bytes
+        case c_ast.UnaryOp(op="sizeof", expr=inner):
+            while isinstance(inner, c_ast.ArrayRef) or (isinstance(inner, c_ast.UnaryOp) and inner.op == "*"):
+                inner = inner.name if isinstance(inner, c_ast.ArrayRef) else inner.expr
+            found = scope.find(inner.name) if isinstance(inner, c_ast.ID) else None
+            whole = node.expr is inner and found is not None and bool(found.levels)
+            return None if found is None or whole else found.ctype.bytes
+    return constant(node, scope)
+
+
+def every_function(functions: Iterable[c_ast.FuncDef], file_scope: Scope) -> frozenset[str]:
+    """Change functions; the names of those that read scalars through pointers to other types."""
+    return frozenset(one.decl.name for one in functions if reinterpreted(one, file_scope))
