@@ -268,8 +268,6 @@ def _private(tree: Node, member: Member, at: _Inside) -> str:
         a.array
         for name in statements(tree)
         for a in of[name].accesses
-        if a.write
-        and a.array in at.private
-        and by_iteration(scop, a.array, at.private[a.array], member.affs[name])
+        if a.write and a.array in at.private and by_iteration(scop, a.array, at.private[a.array], member.affs[name])
     }
     return f" private({', '.join(sorted(own))})" if own else ""
