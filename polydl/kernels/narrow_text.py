@@ -362,12 +362,20 @@ class Narrow(Vectors):
         return Vectors._call(self, function, tuple(converted(one, self.made(one), F32) for one in arguments))
 
     def test(self, condition: Expr) -> str:
-        if isinstance(condition, Binary) and condition.op not in ("&&", "||"):
-            if self.made(condition.left) is F16:
-                raise NotVectorised("a comparison of halves")
-            if self.made(condition.left) not in FLOATS:
-                return f"{self.prefix}_truth({self._holds(condition)})"
-        return Vectors.test(self, condition)
+        match condition:
+            case Binary("&&" | "||", _, _) | Unary("!", _):
+                return Vectors.test(self, condition)
+            case Binary(op, left, _) if op in TRUTHS and self.made(left) in FLOATS:
+                if self.made(left) is F16:
+                    raise NotVectorised("a comparison of halves")
+                return Vectors.test(self, condition)
+            case Binary(op, _, _) if op in TRUTHS:
+                asked = condition
+            case _ if self.made(condition) in SMALL:
+                asked = Binary("!=", converted(condition, self.made(condition), I32), Const("0"))
+            case _:
+                raise NotVectorised("a condition that is no comparison")
+        return f"{self.prefix}_truth({self._holds(asked)})"
 
 
 def _of_floats(name: str) -> Function | None:

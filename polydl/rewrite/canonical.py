@@ -34,6 +34,7 @@ from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.partial_results import partial
 from polydl.rewrite.reroll import reroll
+from polydl.rewrite.row_buffers import row_buffers
 from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
@@ -95,6 +96,7 @@ def canonical(
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
+    order += [row_buffers] if form is Form.SEARCHED else []
     if reassociate:
         order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import islice
 
 from polydl.base.effort import Effort
@@ -11,8 +13,10 @@ from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
 from polydl.kernels.instructions import arithmetic
 from polydl.lower.nest_plan import obstacle
+from polydl.model import isl
 from polydl.model.accumulation import accumulates
-from polydl.model.scop import Array, Scop, Statement
+from polydl.model.scop import Scop, Statement
+from polydl.model.time import common_depth
 from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
@@ -224,11 +228,38 @@ def _each(parts: Sequence[Ordered], chosen: Mapping[str, Vectorize]) -> list[Ord
 
 
 def _large_outputs(scop: Scop, statements: Sequence[Statement], machine: Machine) -> tuple[str, ...]:
-    """Arrays that statements write and that are larger than the last cache."""
+    """Arrays that statements write, of which more than the last cache holds, and that none comes back to before what
+    was written would have left it: a line that is stored past the caches has to be brought back."""
+    most = machine.caches[-1].bytes
     names = {a.array for s in statements for a in s.accesses if a.write}
-    return tuple(sorted(name for name in names if _bytes(scop.arrays[name]) > machine.caches[-1].bytes))
+    return tuple(
+        sorted(
+            name
+            for name in names
+            if _written_bytes(scop, name, statements) > most and _left_alone(scop, name, statements, most)
+        )
+    )
 
 
-def _bytes(array: Array) -> int:
-    """Size of an array; 0 where it is not known."""
-    return (array.layout.size or 0) * array.element.bytes
+def _written_bytes(scop: Scop, name: str, statements: Sequence[Statement]) -> int:
+    """Bytes of the box around what is written of an array; 0 where it has no ends."""
+    written = [a.relation.range() for s in statements for a in s.accesses if a.write and a.array == name]
+    return _elements(reduce(isl.Set.union, written), 0) * scop.arrays[name].element.bytes
+
+
+def _left_alone(scop: Scop, name: str, statements: Sequence[Statement], most: int) -> bool:
+    """Whether a statement that writes an array has written more than so many bytes whenever another one has a turn."""
+    using = [s for s in statements if any(a.array == name for a in s.accesses)]
+    return all(
+        _elements(s.domain, common_depth(s, other)) * scop.arrays[name].element.bytes > most
+        for s in using
+        if any(a.write and a.array == name for a in s.accesses)
+        for other in using
+        if other is not s
+    )
+
+
+def _elements(box: isl.Set, first: int) -> int:
+    """Points of the box around a set in its dimensions from one on; 0 where they have no ends."""
+    ends = [(isl.least(box, d), isl.greatest(box, d)) for d in range(first, isl.arity(box))]
+    return math.prod(0 if low is None or high is None else high - low + 1 for low, high in ends)

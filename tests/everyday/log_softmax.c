@@ -8,8 +8,8 @@ void log_softmax(const float x[M][N], float y[M][N])
             most = x[i][j] > most ? x[i][j] : most;
         for (int j = 0; j < N; j++)
             sum += expf(x[i][j] - most);
-        const float shift = most + logf(sum);
+        const float shift = logf(sum);
         for (int j = 0; j < N; j++)
-            y[i][j] = x[i][j] - shift;
+            y[i][j] = x[i][j] - most - shift;
     }
 }

@@ -1,0 +1,125 @@
+"""Rows that a large array holds for a while: kept in a buffer of one row until they have their last value.
+
+    for i: { for j: y[i][j] = expf(x[i][j] - m);  …  for j: y[i][j] /= sum; }
+
+What the first loop stores is read in the same row and never again. In a buffer it stays in the first cache; the array
+is written once, past the caches where it is larger than they are, and not brought in before. Each thread has a buffer
+of its own (dependences.scalars). Only done for arrays that no second-level cache holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from polydl.dependences.scalars import private_storage, users
+from polydl.equations.step import Rule, Step
+from polydl.model import isl
+from polydl.model.expr import Binary, Load
+from polydl.model.isl import quota
+from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
+from polydl.model.time import common_depth, prefix
+from polydl.rewrite.scratch_array import box_of, free_name
+
+BUFFER = "polydl_row_of_"
+"""Begins the names of buffers."""
+LARGE = 1 << 22
+"""Bytes that are written to an array, at least: more than the second-level caches of today hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBuffer(Rule):
+    """What an array holds until the last statement that writes it is stored in a buffer that each row uses anew.
+
+    before:    for i: { for j: y[i][j] = f(j);  …  for j: y[i][j] /= s; }
+    after:     for i: { for j: e[j] = f(j);  …  for j: y[i][j] = e[j] / s; }
+    requires:  the last statement stores every element that the first one did, behind all other uses of it
+    """
+
+    array: str
+    buffer: str
+    last: str
+    """The statement that still writes the array."""
+
+    def __str__(self) -> str:
+        return f"{self.array} is stored by {self.last} alone; until then a row of it is in {self.buffer}"
+
+
+def row_buffers(scop: Scop) -> Iterator[Step]:
+    """Give buffers to large arrays that are written twice in a row (`RowBuffer`). Raises QuotaExceeded."""
+    for name in list(scop.arrays):
+        with quota(f"a buffer for rows of {name}"):
+            step = _buffered(scop, name)
+        if step is not None and step.broken() is None:
+            yield step
+            scop = step.after
+
+
+def _buffered(scop: Scop, name: str) -> Step | None:
+    array, using = scop.arrays[name], users(scop, name)
+    if len(using) < 2 or array.is_scalar or array.members is not None or array.rows is not None:
+        return None
+    first, last = using[0], using[-1]
+    if array.storage is Storage.REGION or not all(isinstance(s.body, Assignment) for s in using):
+        return None
+    assert isinstance(first.body, Assignment) and isinstance(last.body, Assignment)
+    if any(one.accesses[one.body.target].array != name for one in (first, last) if isinstance(one.body, Assignment)):
+        return None
+    depth = min(common_depth(first, s) for s in using[1:])
+    written = first.accesses[first.body.target].relation.intersect_domain(first.domain)
+    box = box_of(written.range())
+    if depth == 0 or box is None or any(isl.involved_parameters(extent) for extent in box.extents):
+        return None
+    sizes = [isl.to_int(extent.max_val()) for extent in box.extents]
+    in_row = written.apply_domain(prefix(first, depth))
+    inner = [d for d in range(len(sizes)) if not isl.range_onto(in_row, [d]).is_single_valued()]
+    extents = [array.shape[d] for d in inner]
+    known = [extent for extent in extents if extent is not None]
+    if math.prod(sizes) * array.element.bytes < LARGE or not inner or len(known) < len(extents):
+        return None
+    buffer = free_name(scop, f"{BUFFER}{name}")
+    made = _with_buffer(scop, array, buffer, (using, last), (inner, known))
+    if buffer not in private_storage(made):
+        return None
+    return Step(RowBuffer(name, buffer, last.name), scop, made)
+
+
+def _with_buffer(
+    scop: Scop, array: Array, buffer: str, using: tuple[list[Statement], Statement], row: tuple[list[int], list[int]]
+) -> Scop:
+    """The program with a buffer for what the statements, but for the last one's write, touch of an array. `row`: the
+    dimensions of the array that the buffer has, and their extents."""
+    (statements, last), (dims, extents) = using, row
+    brackets = "".join(f"[{extent}]" for extent in extents)
+    like = isl.unnamed_space(0)
+    own = Array(
+        buffer,
+        array.element,
+        tuple(isl.PwAff.from_aff(isl.constant(like, extent)) for extent in extents),
+        Storage.REGION,
+        f"{array.element.c} {buffer}{brackets}",
+    )
+
+    def there(relation: isl.Map) -> isl.Map:
+        return isl.range_named(isl.range_onto(relation, dims), buffer)
+
+    changed = {}
+    for statement in statements:
+        body = statement.body
+        assert isinstance(body, Assignment)
+        kept = {body.target} if statement is last else set[int]()
+        if statement is last and body.op != "=":
+            assert body.target_read is not None, "a compound assignment reads"
+            value = Binary(body.op[:-1], Load(body.target_read), body.value)
+            body = replace(body, op="=", value=value, target_read=None)
+        accesses = tuple(
+            replace(a, array=buffer, relation=there(a.relation)) if a.array == array.name and at not in kept else a
+            for at, a in enumerate(statement.accesses)
+        )
+        changed[statement.name] = replace(statement, body=body, accesses=accesses)
+    return replace(
+        scop,
+        arrays={**scop.arrays, buffer: own},
+        statements=tuple(changed.get(s.name, s) for s in scop.statements),
+    )
