@@ -92,8 +92,7 @@ class Effort:
             return self
         names = ("fused_bases", "fused_texts", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
         fewer = {name: max(1, round(part * getattr(self, name))) for name in names}
-        shorter = {
-            name: replace(bound, characters=round(part * bound.characters))
-            for name, bound in (("blocks", self.blocks), ("searched", self.searched))
-        }
-        return replace(self, **fewer, **shorter)
+        blocks, searched = (
+            replace(bound, characters=round(part * bound.characters)) for bound in (self.blocks, self.searched)
+        )
+        return replace(self, blocks=blocks, searched=searched, **fewer)

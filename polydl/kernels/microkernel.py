@@ -56,8 +56,8 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the element
-    of C, or from a number."""
+    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the
+    element of C, or from a number."""
 
     vector: str
     """C of the vector f(x, y, m)."""
@@ -504,7 +504,8 @@ def _summary(spec: MicrokernelSpec) -> str:
     left, right = f"A[i*{_shown(spec.a_m)}{a}]", f"B[{'0' if spec.scalar_b else 'j'}{b}]"
     where = f"i < m <= {spec.m}, j < n <= {spec.n}"
     if spec.step is not None:
-        return f"{c} = step({left}, {right}) of {'a number' if spec.step.start else 'C'} over r < {_extents(spec)}, {where}"
+        start = "a number" if spec.step.start else "C"
+        return f"{c} = step({left}, {right}) of {start} over r < {_extents(spec)}, {where}"
     product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
     return f"{c} {sign}= {alpha}{over}{product}, {where}"
 

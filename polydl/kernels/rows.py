@@ -95,6 +95,11 @@ class _Builder:
     def move(self, at: int, access: int) -> float | None:
         return self.piece.moves[at][access]
 
+    def steps(self, at: int, access: int) -> int | None:
+        """By how many elements a column moves an access, where that is a whole number."""
+        move = self.move(at, access)
+        return int(move) if move is not None and move == int(move) else None
+
     def held(self, at: int, access: int) -> ElementType:
         """The type of what an access touches."""
         return self.piece.arrays[self.piece.statements[at].accesses[access].array].element
@@ -133,13 +138,14 @@ class _Builder:
         if move == 0:
             name = self.argument(at, access, pointer=False).name
             return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
-        if move != 1 and self.piece.inner and self.narrow and isinstance(move, int) and held in APART:
+        steps = self.steps(at, access)
+        if move != 1 and self.piece.inner and self.narrow and steps is not None and held in APART:
             # A load for each lane: beside a sum for each of them it is little.
             name = self.argument(at, access, pointer=True).name
-            step = f"{move} * (ptrdiff_t)sizeof *{name}"
+            step = f"{steps} * (ptrdiff_t)sizeof *{name}"
             return (
-                f"polydl_f32_apart_{held.name}({name} + polydl_column * {move}, {step}, {_LAST})",
-                f"{name}[j * {move}]",
+                f"polydl_f32_apart_{held.name}({name} + polydl_column * {steps}, {step}, {_LAST})",
+                f"{name}[j * {steps}]",
             )
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
@@ -230,8 +236,8 @@ class _Builder:
 
         def load(access: int) -> Operand:
             read = statement.accesses[access]
-            along, move = self.where.along(self.piece.arrays[read.array], at, access), self.move(at, access)
-            if read.array == target.array or along is None or not isinstance(move, int):
+            along, move = self.where.along(self.piece.arrays[read.array], at, access), self.steps(at, access)
+            if read.array == target.array or along is None or move is None:
                 raise NotVectorised(f"{read.array} does not move evenly")
             name = self.argument(at, access, pointer=True).name
             plain[access] = f"{name}[j * {move} + polydl_j * {along}]"

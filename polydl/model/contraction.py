@@ -66,7 +66,7 @@ class Contraction:
         return tuple(i for i, stride in self.output.strides.items() if stride == 0)
 
     def roles(self, columns: str) -> tuple[Operand, Operand] | None:
-        """(A, B) when `columns` can be the vectorised loop: unit stride in C, and in what is read in vectors. Else None.
+        """(A, B) when `columns` can be the vectorised loop: unit stride in C and in what is read in vectors; else None.
 
         A moves along the rows of a block and B does not, so that an element of B, or a vector, is used in each of them.
         Where only B moves along the columns, the elements of A are broadcast; with another stride than 1 in B, the

@@ -102,12 +102,6 @@ class Evaluator:
                     return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name.endswith("_step") and name in self.functions:
-                x, y, z = (self._vector(a, env) for a in node.args.exprs)
-                return tuple(stepped(*lanes) for lanes in zip(x, y, z, strict=True))
-            case c_ast.FuncCall(name=c_ast.ID(name=name)) if name.endswith("_start") and name in self.functions:
-                kind = self.functions[name].decl.type.type.type.names[0].rpartition("_")[2]
-                return (Operation(name, ()),) * self.lanes[kind]
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)):
@@ -116,9 +110,17 @@ class Evaluator:
 
     def _called_value(self, name: str, node: Any, env: Env) -> Any:
         """What a function makes of elements, or says of an address. Raises Unreadable."""
+        if name.endswith("_step") and name in self.functions:
+            return tuple(
+                stepped(*lanes) for lanes in zip(*(self._vector(a, env) for a in node.args.exprs), strict=True)
+            )
+        if name.endswith("_start") and name in self.functions:
+            kind = self.functions[name].decl.type.type.type.names[0].rpartition("_")[2]
+            return (Operation(name, ()),) * self.lanes[kind]
         narrow = NARROW.fullmatch(name)
         if narrow is not None:
-            return self._narrow_value(*narrow.group(1, 2, 4), node.args, env)
+            does, first, second = narrow.group(1, 2, 4)
+            return self._narrow_value(does, first, second, node.args, env)
         if ALIGNED.fullmatch(name):
             return number(int(self.aligned))
         made = self._followed(name)

@@ -130,7 +130,7 @@ class Reader:
         if statement == "begin":
             return waiting
         if statement == "row":
-            row = []
+            row: list[tuple[str, Affine, Affine | None]] = []
             for k in range(len(arguments) % 3, len(arguments), 3):
                 extent = affine(arguments[k + 2], at.env) if row else None
                 row.append((arguments[k].name, affine(arguments[k + 1], at.env), extent))

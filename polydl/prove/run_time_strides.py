@@ -73,7 +73,7 @@ def is_stride(parameter: Any) -> bool:
     return (
         re.fullmatch(r"polydl\d*_e\d+_[ij]", parameter.name) is not None
         and isinstance(kind, c_ast.TypeDecl)
-        and kind.type.names == ["ptrdiff_t"]
+        and getattr(kind.type, "names", None) == ["ptrdiff_t"]
     )
 
 
