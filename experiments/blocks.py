@@ -56,7 +56,8 @@ def cases() -> list[Case]:
         blocked = ((c // 16, rows, rows, 16), (c // 16, k, k, 16), (c // 16, h, h, 16))
         label = f"{k}x{k}-{s}"
         found += [
-            Case(f"depthwise_planar-{label}", "depthwise_planar", {**sizes, "CH": c}, planar, done, _depthwise(s, "nchw")),
+            Case(f"depthwise_planar-{label}", "depthwise_planar", {**sizes, "CH": c}, planar, done,
+                 _depthwise(s, "nchw")),
             Case(f"depthwise_channels_last-{label}", "depthwise_channels_last", {**sizes, "CH": c}, last, done,
                  _depthwise(s, "nhwc")),
             Case(f"depthwise_blocked-{label}", "depthwise_blocked", {**sizes, "CB": c // 16}, blocked, done,

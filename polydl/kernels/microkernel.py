@@ -56,8 +56,8 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the element
-    of C, or from a number."""
+    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the
+    element of C, or from a number."""
 
     vector: str
     """C of the vector f(x, y, m)."""
@@ -67,7 +67,7 @@ class Step:
     """C of the vector that m starts from; empty: C's elements."""
     plain_start: str = ""
     """C of the element that it starts from."""
-    prologue: tuple[str, ...] = ()
+    prologue: tuple[str, ...] = field(default=(), repr=False)
     """What must stand before the function, after `isa_prologue`."""
 
 
@@ -418,7 +418,12 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
 
 def _is_paired(spec: MicrokernelSpec) -> bool:
     """Whether blocks one vector wide take two reduction steps at a time: neighbours in A, a whole number of pairs."""
-    if spec.step is not None or spec.window or spec.word not in VECTOR_TYPES or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS):
+    if (
+        spec.step is not None
+        or spec.window
+        or spec.word not in VECTOR_TYPES
+        or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS)
+    ):
         return False
     loop = _joined(spec)[-1][1]
     return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
@@ -499,7 +504,8 @@ def _summary(spec: MicrokernelSpec) -> str:
     left, right = f"A[i*{_shown(spec.a_m)}{a}]", f"B[{'0' if spec.scalar_b else 'j'}{b}]"
     where = f"i < m <= {spec.m}, j < n <= {spec.n}"
     if spec.step is not None:
-        return f"{c} = step({left}, {right}) of {'a number' if spec.step.start else 'C'} over r < {_extents(spec)}, {where}"
+        start = "a number" if spec.step.start else "C"
+        return f"{c} = step({left}, {right}) of {start} over r < {_extents(spec)}, {where}"
     product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
     return f"{c} {sign}= {alpha}{over}{product}, {where}"
 

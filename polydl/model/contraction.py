@@ -66,7 +66,7 @@ class Contraction:
         return tuple(i for i, stride in self.output.strides.items() if stride == 0)
 
     def roles(self, columns: str) -> tuple[Operand, Operand] | None:
-        """(A, B) when `columns` can be the vectorised loop: unit stride in C, and in what is read in vectors. Else None.
+        """(A, B) when `columns` can be the vectorised loop: unit stride in C and in what is read in vectors; else None.
 
         A moves along the rows of a block and B does not, so that an element of B, or a vector, is used in each of them.
         Where only B moves along the columns, the elements of A are broadcast; with another stride than 1 in B, the
@@ -275,7 +275,7 @@ def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
         or not all(bool(accesses[i].relation.is_equal(target.relation)) for i in own)
     ):
         return None
-    place = {i: OLD for i in own} | {i: (LEFT, RIGHT)[n] for n, group in enumerate(groups) for i in group}
+    place = dict.fromkeys(own, OLD) | {i: (LEFT, RIGHT)[n] for n, group in enumerate(groups) for i in group}
     step = _placed(body.value, place)
     if body.op != "=":
         step = Binary(body.op[:-1], OLD, step)

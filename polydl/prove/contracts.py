@@ -191,7 +191,13 @@ def finish(
     if definition is None:
         raise Unreadable(f"the function {contract.name}_finish cannot be read")
     names = [p.name for p in definition.decl.type.args.params]
-    env: dict[str, Any] = {"sum": _made(parsed, contract, strides, operands[2], row, column, bound), "i": row, "v": column, "row0": ZERO, "column0": ZERO}
+    env: dict[str, Any] = {
+        "sum": _made(parsed, contract, strides, operands[2], row, column, bound),
+        "i": row,
+        "v": column,
+        "row0": ZERO,
+        "column0": ZERO,
+    }
     env |= dict(zip(("A", "B", "C"), operands, strict=True))
     unknown = set(names) - {*env, *bound, "cut", "part"}
     if unknown:
@@ -220,7 +226,9 @@ def _made(
     if not contract.step:
         return Sum()
     if contract.step == "C":
-        begin: Symbol = Load(Pointer(c.base, c.offset.plus(product(row, argument(contract.c_row, "c_m", bound))).plus(column)))
+        begin: Symbol = Load(
+            Pointer(c.base, c.offset.plus(product(row, argument(contract.c_row, "c_m", bound))).plus(column))
+        )
     else:
         begin = returned(parsed, f"{contract.name}_start", {}, strides)
     return Operation(STEPS, (begin,))

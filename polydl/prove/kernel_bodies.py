@@ -11,9 +11,9 @@ from typing import Any
 from polydl.prove.bodies import Called, Stored
 from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, number
+from polydl.prove.printed_program import Pointer
 from polydl.prove.run_time_strides import pack_with_strides, with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
-from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import Load, Operation
 from polydl.prove.vector_lanes import Counters, Lane, Product, Stepped
 from polydl.target.isa import Isa

@@ -328,18 +328,19 @@ def kernel_below(node: Node) -> Kernel | None:
             return None
 
 
-def times(
-    node: Node, of: Mapping[str, Statement], copied: str = "", *, at_once: bool = False
-) -> dict[str, isl.Map]:
+def times(node: Node, of: Mapping[str, Statement], copied: str = "", *, at_once: bool = False) -> dict[str, isl.Map]:
     """Per statement, { S[i…] -> [t0, …, tn] }, all of the same length: executed in lexicographic order.
 
     The instances of one call of a microkernel have equal times: it is free to order them; but for those of steps
-    (`Contraction.step`), which it runs in the order of its reductions. `at_once`: these have equal times, too. `copied`: an array; all that
-    runs after one copy of it and before the next has equal times, as it may read what the array was then.
+    (`Contraction.step`), which it runs in the order of its reductions. `at_once`: these have equal times, too.
+    `copied`: an array; all that runs after one copy of it and before the next has equal times, as it may read what the
+    array was then.
     """
     found = list(steps(node, copied))
     at_once = at_once or bool(copied)
-    inner = {at: at.use.kernel.reductions for at, _ in found if isinstance(at, Kernel) and at.use.kernel and at.use.steps}
+    inner = {
+        at: at.use.kernel.reductions for at, _ in found if isinstance(at, Kernel) and at.use.kernel and at.use.steps
+    }
     length = max((len(path) + (0 if at_once else len(inner.get(at, ()))) for at, path in found), default=0)
     inside = any(at.inside for at, _ in found if isinstance(at, Kernel))
     result: dict[str, isl.Map] = {}
