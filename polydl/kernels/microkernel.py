@@ -67,7 +67,7 @@ class Step:
     """C of the vector that m starts from; empty: C's elements."""
     plain_start: str = ""
     """C of the element that it starts from."""
-    prologue: tuple[str, ...] = ()
+    prologue: tuple[str, ...] = field(default=(), repr=False)
     """What must stand before the function, after `isa_prologue`."""
 
 

@@ -102,6 +102,13 @@ class Evaluator:
                     return self._load(self._address(node, env))
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if (vector := VECTOR.fullmatch(name)) is not None:
                 return self._vector_value(vector.group(1), vector.group(2), node.args, env)
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if _of_steps(name) and name in self.functions:
+                return self._steps_of(name, node.args, env)
+        return self._of_elements(node, env)
+
+    def _of_elements(self, node: Any, env: Env) -> Any:
+        """A literal, or an operation on elements."""
+        match node:
             case c_ast.Constant():
                 return Literal(node.value)
             case c_ast.FuncCall(name=c_ast.ID(name=name)):
@@ -110,13 +117,6 @@ class Evaluator:
 
     def _called_value(self, name: str, node: Any, env: Env) -> Any:
         """What a function makes of elements, or says of an address. Raises Unreadable."""
-        if name.endswith("_step") and name in self.functions:
-            return tuple(
-                stepped(*lanes) for lanes in zip(*(self._vector(a, env) for a in node.args.exprs), strict=True)
-            )
-        if name.endswith("_start") and name in self.functions:
-            kind = self.functions[name].decl.type.type.type.names[0].rpartition("_")[2]
-            return (Operation(name, ()),) * self.lanes[kind]
         narrow = NARROW.fullmatch(name)
         if narrow is not None:
             does, first, second = narrow.group(1, 2, 4)
@@ -134,6 +134,14 @@ class Evaluator:
             return self._vector_value(kind, "load_part" if more else "load", given, env)
         lanes = self._vector(given.exprs[0], env)
         return tuple(Operation(conversion(more), (value_of(lane),)) for lane in lanes)
+
+    def _steps_of(self, name: str, given: Any, env: Env) -> Vector:
+        """One step of a microkernel more, or what it starts from, which are read by themselves (`prove.contracts`)."""
+        if name.endswith("_start"):
+            kind = self.functions[name].decl.type.type.type.names[0].rpartition("_")[2]
+            return (Operation(name, ()),) * self.lanes[kind]
+        x, y, m = (self._vector(a, env) for a in given.exprs)
+        return tuple(stepped(*lanes) for lanes in zip(x, y, m, strict=True))
 
     def _operation_of(self, made: str, arguments: Sequence[Any], env: Env, *, call: bool) -> Operation:
         if made.startswith(NEAR):
@@ -247,6 +255,10 @@ class Evaluator:
             suffix = next(t.suffix or "" for t in ROW_TYPES if lanes_name(t) == kind)
             return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
         raise Unreadable(f"the vector function {name}")
+
+
+def _of_steps(name: str) -> bool:
+    return name.endswith(("_step", "_start"))
 
 
 def added(left: Any, right: Any) -> Any:

@@ -61,9 +61,8 @@ def inside_estimate(
     for work in footprints.works.values():
         step = tuple(float(d == work.statement.depth - 1) for d in range(work.statement.depth))
         inner = Inner(work, step, (1.0,) * len(work.rows), 1.0)
-        # All vectors of a block are written out one after the other.
-        block = float(kernel.m * kernel.n)
-        cycles += iteration_cycles([inner], Way.ROW, block, target_isa(machine)) * work.instances
+        # The vectors of a block are written out one after the other, without a loop of their own.
+        cycles += iteration_cycles([inner], Way.ROW, work.instances, target_isa(machine)) * work.instances
     none = np.zeros(1)
     core = np.array([machine.seconds(cycles) / sharing])
     return Resources(core, moved, none, none, np.ones(1), none, none, none).estimates(machine, threads).total()

@@ -48,7 +48,7 @@ def macros(compiler: str, flags: tuple[str, ...]) -> frozenset[str] | None:
 
 def compile_and_run(folder: Path, source: str, compiler: str, flags: tuple[str, ...]) -> str:
     (folder / "program.c").write_text(source)
-    command = [compiler, *WARNINGS, *flags, "program.c", "-o", "program"]
+    command = [compiler, *WARNINGS, *flags, "program.c", "-o", "program", "-lm"]
     run_compiler(command, folder)
     ran = run_program([folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r}"
