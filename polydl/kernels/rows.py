@@ -32,10 +32,9 @@ from polydl.model.scop import Access, Assignment
 from polydl.model.types import I64, ElementType
 from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
 
-
 LONG = 1 << 16
-"""Columns, beyond which a row adds up pieces by themselves, and their sums in double: each lane's sum would grow to where
-little of a term is left of it (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §4.2)."""
+"""Columns, beyond which a row adds up pieces by themselves, and their sums in double: each lane's sum would grow to
+where little of a term is left of it (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §4.2)."""
 PIECE = 1 << 14
 """Columns of such a piece."""
 FOUND = 2048
