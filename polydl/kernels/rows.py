@@ -9,6 +9,7 @@ that several statements write is stored once.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -26,7 +27,7 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, ow
 from polydl.kernels.whole_text import Whole
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
-from polydl.model.combiners import Combiner, Regrouping
+from polydl.model.combiners import SUM, Combiner, Regrouping
 from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
@@ -36,6 +37,13 @@ APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
 """Types of elements of which a vector can be loaded one by one (templates/row_sums.c.j2)."""
 _LAST = "(cut ? (ptrdiff_t)polydl_f32_count(part) - 1 : POLYDL_F32_LANES - 1)"
 """C of the number of a step's last column."""
+LONG = 1 << 16
+"""Columns, beyond which a row adds up pieces by themselves, and their sums in double: each lane's sum would grow to
+where little of a term is left of it (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §4.2)."""
+PIECE = 1 << 14
+"""Columns of such a piece."""
+FOUND = 2048
+"""Columns of a piece that is looked through again for what it found, which the first cache holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,8 +513,21 @@ def _shift(builder: _Builder, argument: _Argument) -> str:
     return f" + {'' if move == 1 else f'{move} * '}from" if of.pointer and move else ""
 
 
+def _columns(builder: _Builder) -> int:
+    """Columns of the row, at most; 0 where that is not known."""
+    loops, times = builder.where.loops, builder.where.body[0].schedule.range()
+    low, high = isl.least(times, loops.dims[0]), isl.greatest(times, loops.dims[0])
+    return 0 if low is None or high is None else (high - low + 1) * math.prod(loops.extents)
+
+
 def _rendered(builder: _Builder) -> RowFunction:
     t, arguments, accumulators = builder.element, builder.arguments, builder.accumulators
+    long = (
+        [a for a in accumulators if a.combiner is SUM and t.is_float and not a.scanned]
+        if _columns(builder) > LONG
+        else []
+    )
+    parts = {a.place: f"&{a.name}_part" for a in long}
     many = len(builder.piece.statements)
     loaded = {name for (name, _, pointer), a in zip(builder.keys, builder.arguments, strict=True) if not a.written}
     past = builder.where.options.stream
@@ -520,7 +541,7 @@ def _rendered(builder: _Builder) -> RowFunction:
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     content = repr((builder.element, builder.lines, stores, [a.content for a in accumulators], declared))
-    name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+    name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}{'_long' if long else ''}"
     text = (
         environment()
         .get_template("row.c.j2")
@@ -536,7 +557,9 @@ def _rendered(builder: _Builder) -> RowFunction:
             unused=[a.name for a in arguments],
             passed="".join(f", {a.name}" for a in arguments),
             accumulators=accumulators,
-            shifted="".join(f", {a.name}{_shift(builder, a)}" for a in arguments),
+            shifted="".join(f", {parts.get(a.name, f'{a.name}{_shift(builder, a)}')}" for a in arguments),
+            long=long,
+            columns=PIECE if long else FOUND,
             searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),
             together=1 if any(a.scanned for a in accumulators) else together(len(accumulators), _cycles(builder)),
         )

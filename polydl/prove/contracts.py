@@ -297,7 +297,7 @@ def row_step(
     if step is None or whole is None:
         raise Unreadable(f"the function {name} cannot be read")
     if f"{name}_piece" in parsed.functions:
-        raise Unreadable(f"{name} keeps the place of a value")
+        raise Unreadable(f"{name} runs in pieces")
     check_forms(step)
     env: dict[str, Any] = {**bound, "polydl_column": column}
     ends = accumulators(whole, env, strides)

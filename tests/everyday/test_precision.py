@@ -113,4 +113,11 @@ def test_infinities_and_nan(name: str) -> None:
 @pytest.mark.parametrize("name", ["softmax_plain", "log_softmax", "layer_norm", "rms_norm"])
 def test_rows_of_ten_million(name: str) -> None:
     x = np.random.default_rng(5).standard_normal((1, 10**7)).astype(np.float32)
-    assert error(name, x) < 2e-5
+    assert error(name, x) < 2e-6
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_rows_of_ten_million_with_a_large_mean(name: str) -> None:
+    # A mean that is off by 10^-3, as its own rounding leaves it, is as much of a standard deviation.
+    x = np.random.default_rng(6).standard_normal((1, 10**7)).astype(np.float32) + np.float32(10000)
+    assert error(name, x) < 4e-4
