@@ -17,7 +17,7 @@ from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import LOOP_CYCLES, Inner, Way, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, iteration_cycles, way_of_compiler
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed
