@@ -1,10 +1,11 @@
 """What a family of kernels is: functions that run a piece of a program, and what is known about them.
 
 A family is one object in the table `kernels.families`, which is asked by whoever searches, estimates and writes C. The
-proof asks nobody: it reads what stands above a function, and the function. There are three kinds of pieces, each with
+proof asks nobody: it reads what stands above a function, and the function. There are four kinds of pieces, each with
 its part of the table:
 
     innermost loops    `kernels.innermost.Innermost`     a row of columns: `kernels.rows`, and families for special ones
+    two of them        `kernels.transposes.Rectangle`    squares that are transposed: `kernels.transposes`
     nests              `dependences.nests.Nest`          blocks of a contraction: `kernels.contraction_blocks`
     copies             `kernels.copy.CopyPiece`          an operand laid out anew: `kernels.copy`
 

@@ -267,7 +267,7 @@ def _turned(piece: Rectangle, body: Assignment, along: int) -> tuple[bool, bool]
     not."""
     other = 1 - along
     target = piece.moves[body.target]
-    if target[along] not in (1, -1) or target[other] is None:
+    if target[along] not in (1, -1) or target[other] in (None, 0):
         return None
     squares = {
         move[other]

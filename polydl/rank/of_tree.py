@@ -17,7 +17,7 @@ from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import LOOP_CYCLES, Inner, Way, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, iteration_cycles, way_of_compiler
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed
@@ -192,6 +192,8 @@ class Program:
         inner = path.loops[level:]
         if self._options is None or len(names) > 1 or len(inner) < 2 or not _serial_chain(node):
             return None
+        if _reads_elsewhere(path.work):
+            return None
         trips = [path.entries(k + 1) / path.entries(k) for k in range(level, level + len(inner))]
         moves = [path.work.moves(path.step(member)) for member in inner]
         target = target_isa(self.machine)
@@ -295,6 +297,17 @@ def _serial_chain(node: Node) -> bool:
             return all(m.run is not Run.PARALLEL and not m.unroll for m in members) and _serial_chain(child)
         case _:
             return False
+
+
+def _reads_elsewhere(work: Work) -> bool:
+    """Whether a statement may read other elements of the array that it writes."""
+    accesses = work.statement.accesses
+    written = {(a.array, row) for a, row in zip(accesses, work.rows, strict=True) if a.write}
+    arrays = {array for array, _ in written}
+    return any(
+        a.array in arrays and (row is None or (a.array, row) not in written)
+        for a, row in zip(accesses, work.rows, strict=True)
+    )
 
 
 def _whole(move: float | None) -> int | None:

@@ -8,18 +8,21 @@ import pytest
 
 from polydl.dependences.nests import nests
 from polydl.frontend.load import load
-from polydl.kernels import tree_rows
+from polydl.kernels import families, tree_rows
+from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import RowOptions
+from polydl.kernels.transposes import Rectangle
 from polydl.kernels.tree_rows import Inside
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.rank import footprints
+from polydl.rank import footprints, of_tree
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.rewrite.canonical import canonical
 from polydl.schedule.ordered import written
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Vectorize
 from polydl.target import preset
+from polydl.target.isa import Isa
 from tests.programs.corpus import catalogue
 
 SPLIT_WHERE_PRINTED = {"red_black", "assumed", "floyd_warshall", "transitive_closure"}
@@ -35,7 +38,13 @@ def test_predicted_rows_are_printed_rows(name: str, monkeypatch: pytest.MonkeyPa
         asked.append(tree_rows.becomes_row(scop, private, inside, options))
         return asked[-1]
 
+    def becomes_squares(piece: Rectangle, isa: Isa) -> tuple[int, Cycles] | None:
+        found = families.rectangle_cycles(piece, isa)
+        asked.append(found is not None)
+        return found
+
     monkeypatch.setattr(footprints, "becomes_row", becomes_row)
+    monkeypatch.setattr(of_tree, "rectangle_cycles", becomes_squares)
     entry = catalogue()[name]
     values = entry.sizes[0]
     for scop in load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values)).scops:
