@@ -3,9 +3,9 @@
     for b: { dot = 0; for j < 32: dot += w[b][j] * x[b][j]; y += dot * scale[b]; }      a row over b
 
 What products of quantized numbers are made of: neighbours along j are in the lanes of a vector of 16-bit integers, and
-their products are added up in pairs (VPDPWSSD, PMADDWD), and the sums of as many columns as a vector of the row has lanes
+their products are added up in pairs (VPDPWSSD, PMADDWD); the sums of as many columns as a vector of the row has lanes
 become one vector. All of it is exact: what does not provably fit into 16 bits is refused, products of 16 bits and sums
-of two of them fit into 32 (none of these instructions saturates), and sums are modulo 2^32 as far as C gives them a
+of two of them fit into 32 (none of these instructions saturates), and sums are modulo 2^32, as far as C gives them a
 meaning.
 """
 

@@ -133,13 +133,14 @@ class _Builder:
         if move == 0:
             name = self.argument(at, access, pointer=False).name
             return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
-        if move != 1 and self.piece.inner and self.narrow and isinstance(move, int) and held in APART:
+        if move != 1 and self.piece.inner and self.narrow and move is not None and held in APART:
             # A load for each lane: beside a sum for each of them it is little.
             name = self.argument(at, access, pointer=True).name
-            step = f"{move} * (ptrdiff_t)sizeof *{name}"
+            apart = int(move)
+            step = f"{apart} * (ptrdiff_t)sizeof *{name}"
             return (
-                f"polydl_f32_apart_{held.name}({name} + polydl_column * {move}, {step}, {_LAST})",
-                f"{name}[j * {move}]",
+                f"polydl_f32_apart_{held.name}({name} + polydl_column * {apart}, {step}, {_LAST})",
+                f"{name}[j * {apart}]",
             )
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
@@ -231,11 +232,11 @@ class _Builder:
         def load(access: int) -> Operand:
             read = statement.accesses[access]
             along, move = self.where.along(self.piece.arrays[read.array], at, access), self.move(at, access)
-            if read.array == target.array or along is None or not isinstance(move, int):
+            if read.array == target.array or along is None or move is None:
                 raise NotVectorised(f"{read.array} does not move evenly")
-            name = self.argument(at, access, pointer=True).name
-            plain[access] = f"{name}[j * {move} + polydl_j * {along}]"
-            return Operand(name, self.held(at, access), move, along, self._in_pair(at, access) if along == 2 else 0)
+            name, column = self.argument(at, access, pointer=True).name, int(move)
+            plain[access] = f"{name}[j * {column} + polydl_j * {along}]"
+            return Operand(name, self.held(at, access), column, along, self._in_pair(at, access) if along == 2 else 0)
 
         made = inner_sum(body.value, extent, load, negative=body.op == "-=")
         name = f"polydl_v{len(self.values)}"

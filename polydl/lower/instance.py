@@ -81,7 +81,8 @@ class Place:
         if found.behind:
             rows = len(subscripts) - found.behind
             moved = (times(self._inside(found.in_front, d), s) for d, s in enumerate(subscripts[:rows]))
-            own = (reduce(plus, moved, Int(0)), *subscripts[rows:])
+            zero: Expr = Int(0)
+            own = (reduce(plus, moved, zero), *subscripts[rows:])
             return Item(found.name, own) if found.members is None else _member(found, own, subscript)
         start: Expr = Int(0)
         strides = found.layout.strides
