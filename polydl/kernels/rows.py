@@ -247,9 +247,9 @@ class _Builder:
             along, move = self.where.along(self.piece.arrays[read.array], at, access), self.steps(at, access)
             if read.array == target.array or along is None or move is None:
                 raise NotVectorised(f"{read.array} does not move evenly")
-            name = self.argument(at, access, pointer=True).name
-            plain[access] = f"{name}[j * {move} + polydl_j * {along}]"
-            return Operand(name, self.held(at, access), move, along, self._in_pair(at, access) if along == 2 else 0)
+            name, column = self.argument(at, access, pointer=True).name, int(move)
+            plain[access] = f"{name}[j * {column} + polydl_j * {along}]"
+            return Operand(name, self.held(at, access), column, along, self._in_pair(at, access) if along == 2 else 0)
 
         made = inner_sum(body.value, extent, load, negative=body.op == "-=")
         name = f"polydl_v{len(self.values)}"
