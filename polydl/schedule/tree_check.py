@@ -161,7 +161,7 @@ def _handed_on(
     together: dict[tuple[Step, ...], set[str]] = {}
     for name in of:
         for position in range(len(ways[name])):
-            together.setdefault(ways[name][: position + 1], set()).add(name)
+            together.setdefault(tuple(ways[name][: position + 1]), set()).add(name)
     with quota("the legality check"):
         for d, one in timed:
             if d.array not in private or d.kind is not Kind.RAW:
@@ -170,7 +170,7 @@ def _handed_on(
                 for position, step in enumerate(ways[end]):
                     if not isinstance(step, Member) or step.run not in (Run.PARALLEL, Run.SIMD):
                         continue
-                    inside = together[ways[end][: position + 1]]
+                    inside = together[tuple(ways[end][: position + 1])]
                     if not any(a.write and a.array == d.array for name in inside for a in of[name].accesses):
                         continue
                     if other in inside and position < one.agreed:
@@ -233,7 +233,8 @@ def _mixed(
             for writer in writers[d.array]:
                 what = d.source, writer.name, private[d.array], one.agreed
                 if what not in later:
-                    later[what] = _written_later(*(schedule[name] for name in what[:2]), *what[2:])
+                    source, time = schedule[d.source], schedule[writer.name]
+                    later[what] = _written_later(source, time, private[d.array], one.agreed)
                 if (found := later[what]) is None:
                     continue
                 read, time = (
