@@ -26,6 +26,10 @@ class Comparison:
         """All of them."""
         return self.points + self.judging
 
+    def shorter(self, part: float) -> Comparison:
+        """The same with so much of the C."""
+        return replace(self, characters=round(part * self.characters))
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
@@ -92,7 +96,4 @@ class Effort:
             return self
         names = ("fused_bases", "fused_texts", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
         fewer = {name: max(1, round(part * getattr(self, name))) for name in names}
-        blocks, searched = (
-            replace(bound, characters=round(part * bound.characters)) for bound in (self.blocks, self.searched)
-        )
-        return replace(self, blocks=blocks, searched=searched, **fewer)
+        return replace(self, **fewer, blocks=self.blocks.shorter(part), searched=self.searched.shorter(part))

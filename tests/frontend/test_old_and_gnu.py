@@ -15,6 +15,7 @@ from polydl.frontend import load
 from polydl.frontend.text.chunks import clean
 from polydl.options import Options
 from polydl.search.loading import parsed
+from tests.efforts import FEW
 from tests.frontend.reading import reads, scop
 
 LOOP = "for (int i = 0; i < n; i++) y[i] = 2 * x[i];"
@@ -137,7 +138,7 @@ double sums(n, x) double x<::>; <% register i; double s = 0; for (i = 0; i < n; 
 def test_functions_of_1978_and_digraphs(tmp_path: Path) -> None:
     assert functions(tmp_path, OLD) == (["product", "sums"], [])
     path = _written(tmp_path, OLD)
-    text = optimize(path, run=False, sizes={"m": 40, "n": 48, "k": 56}, space="small").text
+    text = optimize(path, run=False, sizes={"m": 40, "n": 48, "k": 56}, space="small", effort=FEW).text
     assert "%:define" in text and "auto s;" in text
     compiled = [
         "cc",

@@ -15,6 +15,7 @@ from polydl.lower.emit import Generated
 from polydl.measure import Status, Toolchain, measure
 from polydl.measure.input_data import ROOM
 from polydl.measure.unit import original_code
+from tests.efforts import FEW
 from tests.measure.builders import QUICK
 
 PAST = """
@@ -125,7 +126,7 @@ def test_a_region_that_cannot_be_run_costs_the_others_nothing(tmp_path: Path) ->
         "static inline float at(const float *x) {\n#ifdef __OPTIMIZE__\n"
         "    return *x + ((const volatile float *)x)[-1];\n#else\n    return *x;\n#endif\n}\n" + TWO
     )
-    result = optimize(source, sizes={"n": 64}, space="small", top_k=2)
+    result = optimize(source, sizes={"n": 64}, space="small", top_k=2, effort=FEW, budget=4)
     assert [done.ranking.scop.function for done in result.scops] == ["product"]
     assert result.output is not None and "y[i] = at(&x[i]) + 1;" in result.output.read_text()
     (said,) = result.unread
