@@ -170,7 +170,6 @@ def test_what_gathers_nothing_that_lanes_can(tmp_path: Path) -> None:
         "w[0] = a[j] > m[0] ? w[0] + 1 : w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
         "w[0] = a[j] > m[0] ? j : w[0]; v[0] += w[0]; m[0] = a[j] > m[0] ? a[j] : m[0];",
         "m[0] += m[0] * a[j];",
-        "m[0] += a[j]; k[0] = m[0] > k[0] ? m[0] : k[0];",
     ):
         assert row(tmp_path, body, "float", RowOptions()) is None, body
 

@@ -22,6 +22,7 @@ BODIES = {
     "maximum": "s[i] = x[i][j] > s[i] ? x[i][j] : s[i]; y[i][j] = s[i];",
     "minimum": "s[i] = x[i][j] < s[i] ? x[i][j] : s[i]; y[i][j] = s[i];",
     "product": "s[i] *= x[i][j]; y[i][j] = s[i];",
+    "greatest sum": "s[i] += x[i][j]; r[i] = s[i] > r[i] ? s[i] : r[i];",
     "two": "s[i] += x[i][j]; y[i][j] = s[i]; r[i] = y[i][j] > r[i] ? y[i][j] : r[i]; x[i][j] = r[i];",
 }
 TYPES = ("float", "double", "int", "long")
