@@ -48,7 +48,7 @@ class Accumulator:
     @property
     def content(self) -> tuple[object, ...]:
         """What tells it from others."""
-        kept = (self.x, self.before, self.beside, self.vector_x, self.last, self.scanned)
+        kept = (self.x, self.before, self.beside, self.vector_x, self.last, *("scanned",) * self.scanned)
         return (self.name, self.combiner.name, self.place, self.op, *kept)
 
     @property
