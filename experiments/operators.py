@@ -5,8 +5,8 @@ python experiments/operators.py --json operators.json [--only NAME]… [--size S
 Softmax, norms and pointwise functions, forward and backward, as the C programs of tests/everyday say them, at three
 sizes: within the second-level caches, the last-level cache, and memory. polydl is called from C, and from Python as
 `polydl.compile` makes it; torch eager and Inductor (frozen, compiled with g++) as users call them. All take turns in
-one process with one OpenMP runtime; a figure is the median of the ratios within a round. `copy` copies half of the least
-traffic (each array that is read once, each that is written once) to another half, past the caches where that is
+one process with one OpenMP runtime; a figure is the median of the ratios within a round. `copy` copies half of the
+least traffic (each array that is read once, each that is written once) to another half, past the caches where that is
 larger than they are. Each result is held against torch's in double precision.
 
 Rows are written as they come; those that are in the file already are left out. --prepare compiles everything and times

@@ -164,5 +164,5 @@ def _array(wanted: _Wanted, array: np.ndarray[Any, np.dtype[Any]]) -> int | None
     ):
         return None
     if array.flags.writeable:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return None if wanted.written else array.ctypes.data
