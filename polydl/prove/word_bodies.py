@@ -13,7 +13,7 @@ from polydl.prove.integers import Affine, Unreadable, Wrong, number
 from polydl.prove.run_time_strides import pack_with_strides
 from polydl.prove.running import constant, opaque_arguments, runner
 from polydl.prove.symbolic_values import Literal, Load, Operation, Symbol
-from polydl.prove.vector_lanes import Lane
+from polydl.prove.vector_lanes import Lane, Stepped
 from polydl.prove.word_copies import Words
 from polydl.target.isa import Isa
 
@@ -64,7 +64,7 @@ def _words(stored: Stored, words: Words, name: str) -> Iterator[tuple[int, Word]
 def _word(lane: Lane, words: Words, values: Mapping[str, int], name: str) -> Word:
     if lane == ():
         return (None,) * words.group
-    if isinstance(lane, tuple):
+    if isinstance(lane, tuple | Stepped):
         raise Wrong(f"{name} stores something else than elements of its source")
     if words.group == 1:
         return (_element(lane, words, values, name),)
