@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -211,7 +212,7 @@ def main() -> int:
     """Entry point. Exit code 1 where a result is wrong."""
     given = parser(__doc__ or "").parse_args()
     prepare(given.threads, given.isa)
-    todo = [(case.name, lambda case=case: problem(case, given)) for case in cases()]
+    todo = [(case.name, partial(problem, case, given)) for case in cases()]
     return run(given, "Blocks of other steps than products", todo)
 
 

@@ -238,7 +238,11 @@ def returned(parsed: Parsed, name: str, env: Mapping[str, Any], strides: Strides
     """What a function of one expression gives, read with one lane. Raises Unreadable."""
     definition = parsed.functions.get(name)
     items = [] if definition is None else definition.body.block_items or []
-    if not items or not isinstance(items[-1], c_ast.Return) or not all(isinstance(i, c_ast.Cast) for i in items[:-1]):
+    if (
+        not items
+        or not isinstance(items[-1], c_ast.Return)
+        or not all(isinstance(i, c_ast.Cast | c_ast.ExprList) for i in items[:-1])
+    ):
         raise Unreadable(f"the function {name} cannot be read")
     return symbol(items[-1].expr, env, strides)
 

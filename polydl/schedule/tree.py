@@ -18,7 +18,7 @@ from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.conditions import Group
-from polydl.schedule.loops import NestLoops, Packed, Rows, loop_aff, normalised
+from polydl.schedule.loops import Loop, NestLoops, Packed, Rows, loop_aff, normalised
 from polydl.schedule.transform import Transform
 
 
@@ -338,7 +338,7 @@ def times(node: Node, of: Mapping[str, Statement], copied: str = "", *, at_once:
     """
     found = list(steps(node, copied))
     at_once = at_once or bool(copied)
-    inner = {
+    inner: dict[Leaf | Kernel, tuple[Loop, ...]] = {
         at: at.use.kernel.reductions for at, _ in found if isinstance(at, Kernel) and at.use.kernel and at.use.steps
     }
     length = max(

@@ -208,7 +208,7 @@ def random_spec(rng: random.Random) -> MicrokernelSpec:
     def stride(most: int) -> int | None:
         return rng.choice((None, rng.randint(-most, most)))
 
-    reductions = []
+    reductions: list[Reduction] = []
     for _ in range(rng.randint(0, 5)):
         if reductions and rng.random() < 0.3:
             # Continues the loop before it, so that the two are joined.

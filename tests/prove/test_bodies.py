@@ -208,6 +208,15 @@ def test_a_mistake_in_a_body_is_found_in_the_whole_file(name: str, old: str, new
     assert not proof_of(program, rewritten, changed).holds
 
 
+@pytest.mark.parametrize("name", ["distances", "depthwise"])
+def test_steps_and_windows_are_proved(name: str) -> None:
+    program, rewritten, named = subject(name)
+    assert "_mk_" in named
+    proof = proof_of(program, rewritten, named)
+    assert proof.holds, proof.reason
+    assert not any("polydl_mk_" in line for line in proof.trusted)
+
+
 def test_bias_and_relu_around_a_convolution_are_proved() -> None:
     """What follows the sums reads the output itself: it was taken for the statement that reads the bias."""
     program, rewritten, named = subject("conv_nchw")
