@@ -76,6 +76,9 @@ def test_the_same_bits_as_plain_c(body: str, c: str, isa: str) -> None:
 def test_what_they_do_is_proved(body: str, c: str) -> None:
     (scop,) = polydl.load(text(body, c)).scops
     found = prove(canonical(scop), *in_rows(scop))
+    if body == "greatest sum" and element_type(c).is_float:
+        assert found.verdict == "open" and "zero" in str(found.reason)  # of equal zeros the first one is kept
+        return
     assert found.holds, found
 
 
