@@ -27,7 +27,7 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, ow
 from polydl.kernels.whole_text import Whole
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
-from polydl.model.combiners import SUM, Combiner, Regrouping
+from polydl.model.combiners import SUM, Combiner, Regrouping, adds
 from polydl.model.expr import affine_values, loads, sure_loads
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
@@ -236,7 +236,7 @@ class _Builder:
         assert isinstance(body, Assignment)
         target = statement.accesses[body.target]
         before = next((variable for array, _, variable in reversed(self.values) if array == target.array), None)
-        if not self.narrow or target.array not in self.where.private or before is None or body.op not in ("+=", "-="):
+        if not self.narrow or target.array not in self.where.private or before is None or not adds(body.op):
             raise NotVectorised(f"{statement.name} is no sum that begins in its column")
         if self.held(at, body.target) is not I32 or body.target_read is None:
             raise NotVectorised(f"{statement.name} adds up {self.held(at, body.target)}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydl.model.types import F32, F64
+from polydl.model.types import BF16, F32, F64, U8
 from polydl.native.signature import Parameter
 
 _NUMBERS: Mapping[object, Any] = {F32: ctypes.c_float, F64: ctypes.c_double}
@@ -132,7 +132,7 @@ class QuickArguments:
 
 def _wanted(at: int, p: Parameter, extents: Sequence[int | None]) -> _Wanted:
     known = tuple(e for e in extents if e is not None)
-    numpy = [np.dtype(name) for name in p.dtypes if name != "bfloat16"]
+    numpy = [np.dtype(name) for name in p.dtypes if name != BF16.torch]
     counted = extents[0] is None
     return _Wanted(
         at, known, p.least if counted else None, counted and bool(known), tuple(numpy), _torch_names(p),
@@ -142,7 +142,7 @@ def _wanted(at: int, p: Parameter, extents: Sequence[int | None]) -> _Wanted:
 
 def _torch_names(p: Parameter) -> tuple[str, ...]:
     """The names that torch has of a parameter's types."""
-    return tuple(name for name in p.dtypes if name == p.element.torch or name == "uint8")
+    return tuple(name for name in p.dtypes if name in (p.element.torch, U8.torch))
 
 
 def _fits(wanted: _Wanted, shape: tuple[int, ...]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.frontend.meaning.symbols import nodes
+from polydl.model.types import I64, spelled
 from polydl.prove.contracts import Contract, PackContract
 from polydl.prove.integers import Affine, Unreadable, number
 from polydl.prove.syntax import line_of, names_in, subscripted
@@ -73,7 +74,7 @@ def is_stride(parameter: Any) -> bool:
     return (
         re.fullmatch(r"polydl\d*_e\d+_[ij]", parameter.name) is not None
         and isinstance(kind, c_ast.TypeDecl)
-        and getattr(kind.type, "names", None) == ["ptrdiff_t"]
+        and spelled(" ".join(getattr(kind.type, "names", ()))) is I64
     )
 
 

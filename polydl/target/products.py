@@ -97,18 +97,18 @@ def step_product(step: Expr) -> Product:
     instructions as the expression has parts, each of them once, a product and what is added to it being one."""
     parts = dict.fromkeys(_instructions(step))
     chain = _SUMMED * max(1, _depth(step))
-    share = 1 / max(1.0, sum(_COUNT.get(_kind(part), 1.0) for part in parts))
+    share = 1 / max(1.0, sum(map(_count, parts)))
     rate = (Rate("", share, chain, 1),)
     return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic"), rate))
 
 
-_COUNT = {"fmax": 3.0, "fmin": 3.0}
-"""Instructions of functions that are no single one: of a number and a NaN they give the number."""
+_CHOICE = 3.0
+"""Instructions of a function that chooses one of two arguments: of a number and a NaN it gives the number."""
 
 
-def _kind(part: Expr) -> str:
+def _count(part: Expr) -> float:
     row = function_of(part.function) if isinstance(part, Call) else None
-    return "" if row is None else row.name
+    return _CHOICE if row is not None and row.chooses and row.arity > 1 else 1.0
 
 
 def _instructions(value: Expr) -> Iterator[Expr]:

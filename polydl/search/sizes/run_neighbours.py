@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -67,8 +66,7 @@ def run_neighbours(
         return ()
     output = for_parameters(scop, code)
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
-        quickly = replace(toolchain, cflags=(*toolchain.cflags, "-O1"))  # what it computes is asked, not how fast
-        builder = Builder(places[0][1], quickly, options, find_compiler(quickly), Path(name))
+        builder = Builder(places[0][1], toolchain, options, find_compiler(toolchain), Path(name))
         built, failed = builder.build({"output": output}, lambda stage, done, total: None)
         if failed:
             raise PolyDLError(f"the output for '{scop.function}' does not compile: {failed[0].message}")
