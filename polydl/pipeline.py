@@ -156,6 +156,7 @@ def _ranges(scop: Scop, o: Options) -> dict[str, range]:
     return {name: values for name, values in o.sizes.items() if isinstance(values, range) and name in names}
 
 
+@deep()
 def score(
     source: Scop,
     lines: Sequence[tuple[Written, Written]],

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from polydl.base.errors import InputWarning, PolyDLError
+from polydl.base.recursion import deep
 from polydl.base.version import __version__
 from polydl.cli import (
     analyze,
@@ -100,7 +101,8 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _show_warning
     try:
-        app(standalone_mode=True, prog_name="polydl")
+        with deep():
+            app(standalone_mode=True, prog_name="polydl")
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")
         sys.exit(error.exit_code)

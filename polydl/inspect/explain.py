@@ -10,6 +10,7 @@ from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
+from polydl.base.recursion import deep
 from polydl.dependences.nests import nests
 from polydl.frontend import Program
 from polydl.inspect.contractions import Missed, missed
@@ -192,6 +193,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+@deep()
 def explain(
     source: str | Path | Program | Scop,
     ids: str | Sequence[str] = (),

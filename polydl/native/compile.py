@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from polydl.base.errors import InputError, PolyDLError
+from polydl.base.recursion import deep
 from polydl.frontend import Parsed, Program
 from polydl.frontend.inline import located
 from polydl.measure import Progress
@@ -27,6 +28,7 @@ from polydl.search import result_cache
 from polydl.search.loading import parsed, program_of, sized
 
 
+@deep()
 def compile_kernel(
     source: str | Path | Scop,
     sizes: Mapping[str, int | range] | None = None,
