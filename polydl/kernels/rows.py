@@ -342,7 +342,9 @@ class _Builder:
             raise NotVectorised("the last of equal values, or of zeros")
         before = tuple(p for p in self.plain if p.startswith("const "))
         vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
-        made = Accumulator(name, row, place, body.op, x, before, kept, vector, more if how.guards else "", True in last)
+        made = Accumulator(
+            name, row, place, body.op, x, before, kept, vector, more if how.guards else "", last=True in last
+        )
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)

@@ -86,7 +86,7 @@ def test_explain_shows_the_decisions(tmp_path: Path) -> None:
 POOLED = """#include <math.h>
 #define K 16
 void block(const float in[restrict 8][18][18], const float w[restrict 8][3][3][K], const float bias[restrict K],
-           float conv[restrict 16][16][K], float out[restrict 8][8][K])
+           float conv[restrict 16][16][K], int out[restrict 8][8][K])
 {
 #pragma scop
   for (int y = 0; y < 16; y++) for (int x = 0; x < 16; x++) for (int k = 0; k < K; k++) conv[y][x][k] = 0;
@@ -96,9 +96,9 @@ void block(const float in[restrict 8][18][18], const float w[restrict 8][3][3][K
   for (int y = 0; y < 16; y++) for (int x = 0; x < 16; x++) for (int k = 0; k < K; k++)
     conv[y][x][k] = fmaxf(conv[y][x][k] + bias[k], 0.0f);
   for (int y = 0; y < 8; y++) for (int x = 0; x < 8; x++) for (int k = 0; k < K; k++) {
-    out[y][x][k] = conv[2 * y][2 * x][k];
+    out[y][x][k] = 0;
     for (int p = 0; p < 2; p++) for (int q = 0; q < 2; q++)
-      out[y][x][k] = fmaxf(out[y][x][k], conv[2 * y + p][2 * x + q][k]);
+      out[y][x][k] += conv[2 * y + p][2 * x + q][k] > 1.0f;
   }
 #pragma endscop
 }
@@ -106,7 +106,7 @@ void block(const float in[restrict 8][18][18], const float w[restrict 8][3][3][K
 
 
 def test_fused_beside_a_region_with_a_schedule_of_its_own(tmp_path: Path) -> None:
-    """Convolution, bias and ReLU in one microkernel, and after them the pooling with its windows written out."""
+    """Convolution, bias and ReLU in one microkernel, and after them a count in windows that are written out."""
     path = tmp_path / "block.c"
     path.write_text(POOLED)
     options = Options(threads=2, machine="xeon-8480plus", top_k=5)
