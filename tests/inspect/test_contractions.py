@@ -41,7 +41,7 @@ def missed_of(folder: Path, body: str) -> tuple[Missed, ...]:
         ),
         (f"{SUM}\nC[i][j] += A[i][k] * D[k][j];", "6:1", "its products are not of the type of the sum: C is of type"),
         (f"{SUM}\nI[i][j] += I[0][0] * I[1][1];", "6:12", "it reads the array that it adds to, I: only whole"),
-        (f"{SUM}\nC[i][j] += A[i][k] * B[k][j] * B[k][j];", "6:1", "what it adds is no product of two array elements"),
+        (f"{SUM}\nC[i][j] += A[i][k] * B[k][j] * B[j][k];", "6:1", "what it adds is no product of two array elements"),
         (f"{SUM}\nC[i][j] += A[i][k] * B[(j + k) % 8][j];", "6:22", "a subscript is not one affine expression"),
         (f"{SUM}\nC[j][i] += A[j][0] * B[j][k];", "6:1", "no loop leads to the next element of the result"),
     ],
