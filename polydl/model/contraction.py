@@ -249,8 +249,9 @@ def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
     """Any other way in which a statement makes its element anew in loops that do not move it, of that element and of at
     most two others; None where there is none, or no block of it has rows.
 
-    It may read an element several times. All is of one type, so that a vector holds what C computes; where that is not
-    associative, the dependences keep the order of the loops.
+    In these loops it reads more than one element of another array, perhaps each of them several times. All is of one
+    type, so that a vector holds what C computes; where that is not associative, the dependences keep the order of the
+    loops.
     """
     body, accesses = statement.body, statement.accesses
     if not isinstance(body, Assignment):
@@ -286,6 +287,9 @@ def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
             return None
         operands.append(Operand(accesses[index].array, element, index, strides))
     left, right = operands
+    again = [loop for loop, stride in output.items() if stride == 0]
+    if not any(one.strides[loop] != 0 for one in operands for loop in again):
+        return None
     made = Operand(target.array, element, body.target, output)
     found = Contraction(statement.name, made, left, right, negate=False, step=step)
     return found if OLD.access in loads(step) and found.in_blocks else None
