@@ -97,7 +97,7 @@ def test_what_stands_in_one_loop_is_cut_together(tmp_path: Path) -> None:
     assert len(found.scop.statements) == 9
     assert len({s.position[0] for s in found.scop.statements}) == 3
     assert len({a.array for s in found.scop.statements for a in s.accesses if a.write}) == 4
-    # Sums get arrays before loops are cut: those of the inner piece would, once they are windows in a loop of their own.
+    # Sums get arrays before loops are cut: those of the inner piece would, too, as they are windows then.
     again = {type(step.rewrite).__name__ for step in canonical(found.scop).steps}
     assert again <= {"Expanded", "Widened"}
 
