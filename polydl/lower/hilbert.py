@@ -14,7 +14,7 @@ from polydl.kernels.microkernel import environment
 
 
 def curve_prologue(integer: str) -> str:
-    """C text of `polydl_curve(t, rows, columns, &row, &column)`: step t of the curve, without a table."""
+    """C text of `polydl_curve_long(t, rows, columns, &row, &column)`: step t of the curve, without a table."""
     return environment().get_template("curve.c.j2").render(integer=integer)
 
 

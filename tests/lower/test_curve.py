@@ -45,7 +45,7 @@ def source(tmp_path: Path) -> Path:
 def test_the_curve_and_its_twin(tmp_path: Path) -> None:
     """Every place once, neighbours touch, and the C function says the same."""
     unit = tmp_path / "curve.c"
-    wrapper = "void at(int t, int r, int c, int *x, int *y) { polydl_curve(t, r, c, x, y); }\n"
+    wrapper = "void at(int t, int r, int c, int *x, int *y) { polydl_curve_int(t, r, c, x, y); }\n"
     unit.write_text(curve_prologue("int") + wrapper)
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", tmp_path / "curve.so", unit])
@@ -82,7 +82,9 @@ def test_a_stretch_of_the_curve_is_compact() -> None:
 def test_exact_for_any_number_of_threads(loops: str, blocks: str, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.c"
     pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks)
-    assert ("polydl_curve(polydl_step" in out.read_text()) == ("45x16" not in blocks), "one row of blocks is a curve"
+    assert ("polydl_curve_int(polydl_step" in out.read_text()) == ("45x16" not in blocks), (
+        "one row of blocks is a curve"
+    )
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))

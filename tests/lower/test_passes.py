@@ -162,6 +162,6 @@ def test_curves() -> None:
     found = text(THREADS(square))
     assert "#pragma omp parallel for schedule(static)" in found
     assert "for (int polydl_step = 0; polydl_step < 32; polydl_step++) {" in found
-    assert "polydl_curve(polydl_step, 4, 8, &i, &j);" in found
+    assert "polydl_curve_int(polydl_step, 4, 8, &i, &j);" in found
     unknown = text(THREADS(Marked(Way.CURVE, loop("i", loop("j", USE)), " private(t)", 2)))
     assert unknown[1] == "#pragma omp parallel for collapse(2) private(t)"

@@ -12,7 +12,7 @@ def variant(name: str, score: float, family: str, *, text: str = "", unusable: s
     nests = () if name == "original" else (SimpleNamespace(transforms=("a transform",)),)
     return SimpleNamespace(
         id=name, score=score, family=family, unusable=unusable, recipe=SimpleNamespace(nests=nests),
-        generated=SimpleNamespace(region=text or name), as_written=name == "original",
+        generated=SimpleNamespace(region=text or name, prologue=()), as_written=name == "original",
     )  # fmt: skip
 
 

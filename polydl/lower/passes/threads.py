@@ -86,7 +86,7 @@ class Threads:
         body = Block(
             (
                 Declare(outer.type, tuple((name, None) for name in pair)),
-                Evaluate(Invoke(f"{self.prefix}curve", (Name(step), *sizes, *where))),
+                Evaluate(Invoke(f"{self.prefix}curve_{outer.type}", (Name(step), *sizes, *where))),
                 *moved,
                 self(inner.body),
             )
