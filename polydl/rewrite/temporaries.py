@@ -88,7 +88,28 @@ def _candidates(scop: Scop) -> list[str]:
             continue
         if (_is_product(body.value) or in_lanes(body.value, element)) and reading and only_read(reading, name):
             found.append(name)
-    return found
+    return _summed_up(scop, found)
+
+
+def _summed_up(scop: Scop, names: list[str]) -> list[str]:
+    """Those of the scalars of which every use ends in a statement that reads the element that it makes: in no other
+    there will be a contraction."""
+    while True:
+        holding = {users(scop, name)[0].name for name in names}
+        kept = [
+            name for name in names if all(s.name in holding or _is_made_of_itself(s) for s in users(scop, name)[1:])
+        ]
+        if kept == names:
+            return names
+        names = kept
+
+
+def _is_made_of_itself(statement: Statement) -> bool:
+    body = statement.body
+    if not isinstance(body, Assignment):
+        return False
+    target = statement.accesses[body.target].array
+    return body.op != "=" or any(statement.accesses[i].array == target for i in loads(body.value))
 
 
 def only_read(statements: Sequence[Statement], name: str) -> bool:
