@@ -121,7 +121,7 @@ def generate(
         for part in tree.children:
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
             code += _written(plan, names, helpers, scratch, beside, instances, in_locals)
-    code = _own_rows(scop, [*storage(scop), *unused_storage(scop, code), *code], helpers)
+    code = _own_rows(scop, [*storage(scop), *unused_storage(scop, code), *code], helpers, beside.prologue)
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
             _reserve(scratch, array, helpers, scop.unsigned)
@@ -134,7 +134,7 @@ def generate(
     return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
 
 
-def _own_rows(scop: Scop, code: list[Node], helpers: Helpers) -> list[Node]:
+def _own_rows(scop: Scop, code: list[Node], helpers: Helpers, prologue: list[str]) -> list[Node]:
     """The code with arrays of which threads have their own: declared anew, for the function's may be a pointer to one;
     where it shows at run time how long they are, behind a question, and the original loops."""
     text = "\n".join(lines(Scope(tuple(code)), 0))
@@ -148,7 +148,10 @@ def _own_rows(scop: Scop, code: list[Node], helpers: Helpers) -> list[Node]:
         size = Binary("*", _elements(array, helpers, scop.unsigned), Int(array.element.bytes))
         one = Binary("<=", size, Int(PRIVATE_BYTES))
         short = one if short is None else Binary("&&", short, one)
-    return code if short is None else [If(short, Block(tuple(code)), Raw((original_text(scop),), indented=False))]
+    if short is None:
+        return code
+    prologue.append("#include <stddef.h>\n")
+    return [If(short, Block(tuple(code)), Raw((original_text(scop),), indented=False))]
 
 
 def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collection[str]) -> None:
