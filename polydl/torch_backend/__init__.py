@@ -7,24 +7,24 @@
 
 The interface between what finds regions and runs them, and what turns their nodes into loops:
 
-- `values.Value`: a tensor that a group reads or writes: the FX node that gives it (the `getitem` node for a result of
-  an operator with several), dtype, sizes and strides (elements). `values.Reason`: why a node is left to eager.
+- `graph_values.Value`: a tensor that a group reads or writes: the FX node that gives it (the `getitem` node of
+  an operator with several results), dtype, sizes and strides (elements). `graph_values.Reason`: why a node is eager.
 - `support.lowering(node) -> Reason | None`: None if the node can be lowered. Depends on the node, its arguments and
   their `meta["val"]` only; never raises. `getitem` of a lowered operator is lowered. Sizes are ints (graphs with
   symbolic sizes are retraced for each size).
-- `groups.groups(nodes, wanted) -> list[Group]`: `nodes` are the lowered nodes of a region in graph order, `wanted` those
-  of them whose values must be in memory afterwards, never views (views that leave a region are run by the plan as ATen
-  views of their base; a view that is read by nodes of the region is among `nodes` and becomes an access). Groups come in
-  an order in which they can run. What a group reads that no group of the region wrote is a node outside of the region,
-  with the strides of its `meta["val"]`.
+- `groups.groups(nodes, wanted) -> list[Group]`: `nodes` are the lowered nodes of a region in graph order, `wanted`
+  those of them whose values must be in memory afterwards, never views (views that leave a region are run by the plan as
+  ATen views of their base; a view that is read by nodes of the region is among `nodes` and becomes an access). Groups
+  come in an order in which they can run. What a group reads that no group of the region wrote is a node outside of the
+  region, with the strides of its `meta["val"]`.
 - `Group.inputs`, `Group.outputs`: tuples of `Value`. Each wanted node is an output of exactly one group, with the
   strides of its `meta["val"]`; an output that only other groups of the region read may have strides of its own. A group
   writes each element of an output that belongs to the tensor, before it reads it; buffers of outputs hold anything
   before. Two inputs may overlap each other (or be the same memory); outputs overlap nothing.
-- `Group.text(name) -> str`: a C file that includes what it needs and has `void NAME(const T *a0, …, T *o0, …)`: inputs,
-  then outputs, in order (array parameters are the same to C); region marked by `#pragma scop`. Names of arrays and sizes
-  follow the order of first use, so that equal groups give equal text for equal names. Literals stand in the text with
-  all their digits. FX nodes are named in comments only if equal groups still give equal text.
+- `Group.text(name) -> str`: a C file that includes what it needs and has `void NAME(const T *a0, …, T *o0, …)`:
+  inputs, then outputs, in order (array parameters are the same to C); region marked by `#pragma scop`. Names of arrays
+  and sizes follow the order of first use, so that equal groups give equal text for equal names. Literals stand in the
+  text with all their digits. FX nodes are named in comments only if equal groups still give equal text.
 - `Group.work -> float`: estimated floating-point operations plus bytes moved, for the order of the search.
 - Addresses of inputs need not be aligned beyond their element; those of outputs and of values between groups are
   multiples of 64.
