@@ -28,7 +28,10 @@ The interface between what finds regions and runs them, and what turns their nod
 - `Group.work -> float`: estimated floating-point operations plus bytes moved, for the order of the search.
 - Addresses of inputs need not be aligned beyond their element; those of outputs and of values between groups are
   multiples of 64.
-- `decompositions.table()`: core ATen without what is kept whole (`decompositions.KEPT`, one list, add to it).
+- `Group.nodes`: the FX nodes that it computes; they are run by eager PyTorch if the group cannot be built.
+- `decompositions.expand(gm)`: nothing is decomposed before autograd but what PyTorch itself decomposes. Afterwards a
+  node without a lowering is replaced by its core-ATen decomposition if every node of that has a lowering, and stays
+  whole for eager otherwise; so there is no list of what is kept: `support.lowering` decides.
 
 One base name stands in one room of polydl only, so that `nests`, `emit`, `build`, `regions`, `memory`, `weights` and
 `options` have other names here.
