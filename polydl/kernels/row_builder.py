@@ -1,0 +1,400 @@
+"""How the statements of a row become lines of a vector function: what they load, compute, gather and store.
+
+Values pass from statement to statement in registers, and an element that several statements write is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from polydl.kernels.accumulators import Accumulator
+from polydl.kernels.inner_sums import Operand, Sum, inner_sum
+from polydl.kernels.innermost import Argument, Innermost, Printed
+from polydl.kernels.narrow_text import Narrow, everywhere, fetched, register
+from polydl.kernels.narrow_values import stored_value
+from polydl.kernels.scalar_text import scalar_text
+from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.kernels.whole_text import Whole
+from polydl.model import isl
+from polydl.model.accumulation import Place, accumulation_in, places
+from polydl.model.combiners import Combiner, Regrouping, adds
+from polydl.model.expr import affine_values, loads, sure_loads
+from polydl.model.scop import Access, Assignment
+from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
+from polydl.target.isa import lanes_name
+
+APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
+"""Types of elements of which a vector can be loaded one by one (templates/row_sums.c.j2)."""
+_LAST = "(cut ? (ptrdiff_t)polydl_f32_count(part) - 1 : POLYDL_F32_LANES - 1)"
+"""C of the number of a step's last column."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowArgument:
+    """What a row's function is called with."""
+
+    name: str
+    of: Argument
+    written: bool
+    element: ElementType
+
+    @property
+    def pointer(self) -> bool:
+        return self.of.pointer
+
+    @property
+    def declaration(self) -> str:
+        if not self.pointer:
+            return f"const {self.element} {self.name}"
+        return f"{'' if self.written else 'const '}{self.element} *{self.name}"
+
+
+@dataclass(slots=True)
+class RowBuilder:
+    """The lines of one row, statement by statement."""
+
+    piece: Innermost
+    where: Printed
+    element: ElementType
+    lines: list[str] = field(default_factory=list)
+    arguments: list[RowArgument] = field(default_factory=list)
+    keys: list[tuple[str, isl.Map | None, bool]] = field(default_factory=list)
+    values: list[tuple[str, isl.Map, str]] = field(default_factory=list)
+    """(array, { [c…] -> A[a…] }, C variable) of the elements that the body has made so far."""
+    stored: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Per address the array and the variable to store there."""
+    accumulators: list[Accumulator] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+    """Plain C that does what `lines` do, in column j."""
+    narrow: bool = False
+    """Whether it converts (kernels.narrow_text)."""
+    sums: list[Sum] = field(default_factory=list)
+    """The functions of sums inside of the row."""
+
+    @property
+    def vector(self) -> str:
+        return f"polydl_{lanes_name(self.element)}"
+
+    def move(self, at: int, access: int) -> float | None:
+        return self.piece.moves[at][access]
+
+    def steps(self, at: int, access: int) -> int | None:
+        """By how many elements a column moves an access, where that is a whole number."""
+        move = self.move(at, access)
+        return int(move) if move is not None and move == int(move) else None
+
+    def held(self, at: int, access: int) -> ElementType:
+        """The type of what an access touches."""
+        return self.piece.arrays[self.piece.statements[at].accesses[access].array].element
+
+    def vectors(self, at: int, load: Callable[[int], str]) -> Vectors:
+        """How the right-hand side of a statement is printed."""
+        if self.narrow:
+            return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
+        if self.element.is_int:
+            return Whole(self.element, load)
+        return Vectors(self.element, load, self.where.options.fast_math)
+
+    def argument(self, at: int, access: int, *, pointer: bool) -> RowArgument:
+        touched = self.piece.statements[at].accesses[access]
+        relation = self.where.relation(at, touched)
+        for (name, other, is_pointer), known in zip(self.keys, self.arguments, strict=True):
+            if name == touched.array and is_pointer == pointer and other is not None and other.is_equal(relation):
+                if touched.write and not known.written:
+                    continue
+                return known
+        of = Argument(at, access, pointer)
+        element = self.piece.arrays[touched.array].element
+        made = RowArgument(f"polydl_e{len(self.arguments)}", of, touched.write, element)
+        self.keys.append((touched.array, relation, pointer))
+        self.arguments.append(made)
+        return made
+
+    def load(self, at: int, access: int) -> tuple[str, str]:
+        """What an access reads, as a vector and as plain C. Raises NotVectorised."""
+        read = self.piece.statements[at].accesses[access]
+        relation = self.where.relation(at, read)
+        for array, element, variable in reversed(self.values):
+            if array == read.array and relation.is_subset(element):
+                return variable, variable
+        move, held = self.move(at, access), self.held(at, access)
+        if move == 0:
+            name = self.argument(at, access, pointer=False).name
+            return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
+        steps = self.steps(at, access)
+        if move != 1 and self.piece.inner and self.narrow and steps is not None and held in APART:
+            # A load for each lane: beside a sum for each of them it is little.
+            name = self.argument(at, access, pointer=True).name
+            step = f"{steps} * (ptrdiff_t)sizeof *{name}"
+            return (
+                f"polydl_f32_apart_{held.name}({name} + polydl_column * {steps}, {step}, {_LAST})",
+                f"{name}[j * {steps}]",
+            )
+        if move != 1:
+            raise NotVectorised(f"{read.array} moves by {move} elements")
+        name = self.argument(at, access, pointer=True).name
+        if held is not self.element:
+            return fetched(held, f"{name} + polydl_column"), f"{name}[j]"
+        return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"
+
+    def affine(self, at: int, value: isl.PwAff) -> str:
+        """Plain C of a value made of loop variables, in column j. Raises NotVectorised."""
+        body = self.piece.statements[at].body
+        assert isinstance(body, Assignment)
+        grows = self.where.growth(at, value)
+        if grows is None:
+            raise NotVectorised("a value that does not grow evenly")
+        number = next(k for k, one in enumerate(affine_values(body.value)) if one.value is value)
+        made = RowArgument(f"polydl_e{len(self.arguments)}", Argument(at, number, False, affine=True), False, I64)
+        self.keys.append(("", None, False))
+        self.arguments.append(made)
+        return f"({made.name}{continued_by(grows, 'j')})" if grows else made.name
+
+    def winners(self) -> Mapping[int, tuple[int, Place]]:
+        """Statements that keep something of the column with the greatest (least) value, with the statement behind them
+        that finds that. `_kept` holds the two against each other."""
+        found: dict[int, tuple[int, Place]] = {}
+        targets = [s.accesses[s.body.target].array for s in self.piece.statements if isinstance(s.body, Assignment)]
+        for at, statement in enumerate(self.piece.statements):
+            body = statement.body
+            assert isinstance(body, Assignment)
+            others = (s for s in self.piece.statements if s is not statement)
+            alone = all(a.array != targets[at] for s in others for a in s.accesses)
+            if not alone or self.move(at, body.target) != 0 or targets[at] in self.where.private:
+                continue
+            for one in places(statement):
+                if not one.guards and targets.count(one.extreme) == 1 and targets.index(one.extreme) > at:
+                    found[at] = targets.index(one.extreme), one
+        return found
+
+    def add(self, at: int, beside: Mapping[int, Place] = MappingProxyType({})) -> None:
+        """The lines of one statement, and of those that keep something beside what it finds. Raises NotVectorised."""
+        statement = self.piece.statements[at]
+        body = statement.body
+        assert isinstance(body, Assignment)
+        if self.narrow:
+            body = replace(body, value=stored_value(body, lambda access: self.held(at, access)))
+        target, move = statement.accesses[body.target], self.move(at, body.target)
+        plain: dict[int, str] = {}
+
+        def load(access: int) -> str:
+            vector, plain[access] = self.load(at, access)
+            return vector
+
+        vectors = self.vectors(at, load)
+        if move == 0 and target.array not in self.where.private:
+            self._accumulate(at, body, vectors, plain, beside)
+            return
+        if beside:
+            raise NotVectorised(f"{statement.name} finds nothing")
+        if move not in (0, 1):
+            raise NotVectorised(f"{target.array} moves by {move} elements")
+        value = vectors.text(body.value)
+        written = scalar_text(body.value, plain.__getitem__)
+        if body.op != "=":
+            if body.op[:-1] not in vectors.operators or body.target_read is None:
+                raise NotVectorised(f"the operator {body.op}")
+            value = f"{load(body.target_read)} {body.op[:-1]} {value}"
+            written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
+        name, held = f"polydl_v{len(self.values)}", self.held(at, body.target)
+        self.lines.append(f"const {self.vector if held is self.element else register(held)} {name} = {value};")
+        self.plain.append(f"const {held} {name} = {written};")
+        self.values.append((target.array, self.where.relation(at, target), name))
+        if move == 1:
+            address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
+            self.stored[address] = (target.array, name)
+
+    def add_sum(self, at: int) -> None:
+        """The line of a sum that each column has of its own, in a loop inside of it. Raises NotVectorised."""
+        statement, extent = self.piece.statements[at], self.piece.inner[at]
+        body = statement.body
+        assert isinstance(body, Assignment)
+        target = statement.accesses[body.target]
+        before = next((variable for array, _, variable in reversed(self.values) if array == target.array), None)
+        if not self.narrow or target.array not in self.where.private or before is None or not adds(body.op):
+            raise NotVectorised(f"{statement.name} is no sum that begins in its column")
+        if self.held(at, body.target) is not I32 or body.target_read is None:
+            raise NotVectorised(f"{statement.name} adds up {self.held(at, body.target)}")
+        plain: dict[int, str] = {}
+
+        def load(access: int) -> Operand:
+            read = statement.accesses[access]
+            along, move = self.where.along(self.piece.arrays[read.array], at, access), self.steps(at, access)
+            if read.array == target.array or along is None or move is None:
+                raise NotVectorised(f"{read.array} does not move evenly")
+            name, column = self.argument(at, access, pointer=True).name, int(move)
+            plain[access] = f"{name}[j * {column} + polydl_j * {along}]"
+            return Operand(name, self.held(at, access), column, along, self._in_pair(at, access) if along == 2 else 0)
+
+        made = inner_sum(body.value, extent, load, negative=body.op == "-=")
+        name = f"polydl_v{len(self.values)}"
+        self.sums.append(made)
+        self.lines.append(f"const {register(I32)} {name} = {before} + {made.call(_LAST)};")
+        adding = scalar_text(body.value, plain.__getitem__)
+        counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
+        self.plain.append(f"{I32} {name} = {before}; {counted} {name} {body.op} {adding};")
+        self.values.append((target.array, self._of_column(at, target), name))
+
+    def _in_pair(self, at: int, access: int) -> int:
+        """Whether a sum reads the neighbour behind an element, too (0), or the one before (1). Raises NotVectorised."""
+        read = self.piece.statements[at].accesses[access]
+        mine = isl.components(self.where.relation(at, read).as_pw_multi_aff())
+        for other in self.piece.inner:
+            for one in self.piece.statements[other].accesses:
+                if one.array != read.array or not self.piece.arrays[read.array].layout.is_row_major:
+                    continue
+                theirs = isl.components(self.where.relation(other, one).as_pw_multi_aff())
+                apart = [isl.Map.from_pw_aff(b.sub(a)).range() for a, b in zip(mine, theirs, strict=True)]
+                ends = [(isl.least(by, 0), isl.greatest(by, 0)) for by in apart]
+                if all(end == (0, 0) for end in ends[:-1]) and ends[-1] in ((1, 1), (-1, -1)):
+                    return int(ends[-1] == (-1, -1))
+        raise NotVectorised(f"every second element of {read.array}")
+
+    def _of_column(self, at: int, target: Access) -> isl.Map:
+        """{ [c…] -> A[a…] } of what a statement in a loop inside of the row touches, without that loop."""
+        relation = self.where.relation(at, target)
+        return isl.domain_onto(relation, range(isl.domain_arity(relation) - 1))
+
+    def _accumulate(
+        self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Place]
+    ) -> None:
+        statement = self.piece.statements[at]
+        target = statement.accesses[body.target]
+        own = [i for i, a in enumerate(statement.accesses) if a.array == target.array]
+        mine = self.where.relation(at, target)
+        if not all(mine.is_equal(self.where.relation(at, statement.accesses[i])) for i in own):
+            raise NotVectorised(f"{statement.name} reads another element of {target.array}")
+        alone = all(
+            other == at
+            or other in beside
+            or all(a.array != target.array or self.where.apart(mine, self.where.relation(other, a)) for a in s.accesses)
+            for other, s in enumerate(self.piece.statements)
+        )
+        scanned = not alone
+        if scanned and not self._behind(at, mine, beside):
+            raise NotVectorised(f"{target.array} is the same in every iteration")
+        place = self.argument(at, body.target, pointer=True).name
+        name = f"polydl_acc{len(self.accumulators)}"
+        how = accumulation_in(self.piece.arrays, replace(statement, body=body), fast_math=self.where.options.fast_math)
+        if how is None or how.own != {*own} or not how.combiner.gather:
+            raise NotVectorised(f"{statement.name} gathers nothing")
+        row, text = how.combiner, vectors.text(how.value)
+        if (beside and (not row.better or how.guards)) or (how.guards and row.neutral is not None):
+            raise NotVectorised(f"{statement.name} finds nothing")
+        if scanned and (beside or how.guards or self.element.bytes not in (4, 8) or body.op not in ("=", _first(row))):
+            raise NotVectorised(f"{target.array} is the same in every iteration")
+        x = ""
+        if how.rounds and not self.where.options.reassociate:
+            raise NotVectorised(f"{statement.name} is computed in another order")
+        if (beside or how.regrouping is Regrouping.FIRST) and self.sums:
+            raise NotVectorised(f"{statement.name} looks for a column once more, sums inside of it included")
+        if beside or (how.regrouping is Regrouping.FIRST and not scanned):
+            x = scalar_text(how.value, plain.__getitem__)
+        more = row.step.format(v=self.vector, m=f"*{name}", x="polydl_x")
+        for guard, holds in reversed(how.guards):
+            test = vectors.test(guard)
+            more = f"{self.vector}_select({test}, {', '.join((more, f'*{name}') if holds else (f'*{name}', more))})"
+            # Where it does not count, it is no zero.
+            asked = scalar_text(guard, plain.__getitem__)
+            x = x and f"({asked}) ? {f'({x}) : 1' if holds else f'1 : ({x})'}"
+        if row.compounds:
+            doing = f"*{place} {body.op} {scalar_text(how.value, plain.__getitem__)};"
+        else:
+            held = {i: self.load(at, i)[1] for i in set(loads(body.value)) - how.own} | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
+        if scanned:
+            found = Accumulator(name, row, place, "=", "", scanned=True)
+            number, variable = len(self.accumulators), f"polydl_v{len(self.values)}"
+            self.lines.append(f"const {self.vector} polydl_x{number} = {text};")
+            self.lines.append(f"const {self.vector} {variable} = {found.running(self.vector, f'polydl_x{number}')};")
+            self.plain += [doing, f"const {self.element} {variable} = *{place};"]
+            self.values.append((target.array, mine, variable))
+            self.accumulators.append(found)
+            return
+        kept = tuple(self._kept(other, one, row, text) for other, one in beside.items())
+        last = {one.last for one in beside.values()}
+        if len(last) > 1 or (True in last and not self.element.is_int):
+            raise NotVectorised("the last of equal values, or of zeros")
+        before = tuple(p for p in self.plain if p.startswith("const "))
+        vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
+        made = Accumulator(
+            name, row, place, body.op, x, before, kept, vector, more if how.guards else "", last=True in last
+        )
+        self.lines.append(made.line(self.vector, text))
+        self.plain.append(doing)
+        self.accumulators.append(made)
+
+    def _behind(self, at: int, mine: isl.Map, beside: Mapping[int, Place]) -> bool:
+        """Whether the statements that touch what a statement gathers only read the running value, behind it."""
+        array = self.piece.statements[at].accesses[self.target(at)].array
+        for other, statement in enumerate(self.piece.statements):
+            for access in statement.accesses if other != at and other not in beside else ():
+                if access.array == array and not self.where.apart(mine, self.where.relation(other, access)):
+                    if access.write or other < at or not self.where.relation(other, access).is_subset(mine):
+                        return False
+        return True
+
+    def target(self, at: int) -> int:
+        """The access that a statement stores to."""
+        body = self.piece.statements[at].body
+        assert isinstance(body, Assignment)
+        return body.target
+
+    def _kept(self, at: int, one: Place, row: Combiner, x: str) -> tuple[str, str]:
+        """(address, plain C of the value in column j) of what a statement keeps, where it asks for the same as the
+        statement that finds the value x. Raises NotVectorised."""
+        statement = self.piece.statements[at]
+        assert isinstance(statement.body, Assignment)
+        asked = self.vectors(at, lambda access: self.load(at, access)[0])
+        if one.combiner is not row or asked.text(one.x) != x:
+            raise NotVectorised(f"{statement.name} asks for something else")
+        value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
+        return self.argument(at, statement.body.target, pointer=True).name, value
+
+    def check_loads(self) -> None:
+        """Vectors load what C may leave alone, behind a `?`: that has to be there. Raises NotVectorised."""
+        sure: list[tuple[Access, isl.Map]] = []
+        perhaps: list[tuple[Access, isl.Map]] = []
+        for at, statement in enumerate(self.piece.statements):
+            body = statement.body
+            assert isinstance(body, Assignment)
+            if at in self.piece.inner:
+                continue  # it reads all that it has
+            reads = sure_loads(body.value)
+            for number, access in enumerate(statement.accesses):
+                known = access.write or number in reads or number == body.target_read
+                (sure if known else perhaps).append((access, self.where.relation(at, access)))
+        for access, relation in perhaps:
+            array = self.piece.arrays[access.array]
+            touched = any(a.array == access.array and relation.is_subset(other) for a, other in sure)
+            if not touched and not all(
+                extent is not None
+                and (low := isl.least(access.relation.range(), d)) is not None
+                and (high := isl.greatest(access.relation.range(), d)) is not None
+                and 0 <= low <= high < extent
+                for d, extent in enumerate(array.shape)
+            ):
+                raise NotVectorised(f"elements of {access.array} that may not be there")
+
+    def check_searches(self) -> None:
+        """What is looked at again behind the row must still be there. Raises NotVectorised."""
+        written = {name for (name, _, _), a in zip(self.keys, self.arguments, strict=True) if a.written}
+        read = {
+            name
+            for (name, _, pointer), a in zip(self.keys, self.arguments, strict=True)
+            if not a.written or not pointer
+        }
+        if any(a.x for a in self.accumulators) and written & read:
+            raise NotVectorised("a row that changes what it finds the first zero in")
+
+
+def _first(row: Combiner) -> str:
+    """The compound assignment that combines, not the one with the inverse; empty where there is none."""
+    return row.compounds[0].op if row.compounds else ""
+
+
+def continued_by(grows: int, counter: str) -> str:
+    """C of what a value that grows by so much with each column has more in the column of that number."""
+    return f" + {counter}" if grows == 1 else f" + {grows} * {counter}"
