@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from polydl.base.by_identity import once_for_each
 from polydl.model import isl
-from polydl.model.isl.trees import maps_of, union_map
+from polydl.model.dataflow import last_writes
 from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
-from polydl.model.time import common_depth, original_schedule
+from polydl.model.time import common_depth
 
 PRIVATE_BYTES = 1 << 16
 """Bytes of an array of which each thread may have one, at most: it lies on the thread's stack, of which musl gives 128
@@ -102,20 +102,13 @@ def _array_depth(scop: Scop, name: str) -> int | None:
     shared = min((common_depth(using[0], s) for s in using[1:]), default=0)
     if shared == 0 or not all(isinstance(s.body, Assignment) for s in using):
         return None
-    accesses = [(a, a.relation.intersect_domain(s.domain)) for s in using for a in s.accesses if a.array == name]
-    if not all(a.exact for a, _ in accesses):
+    accesses = [a for s in using for a in s.accesses if a.array == name]
+    if not all(a.exact for a in accesses) or len({a.write for a in accesses}) < 2:
         return None
-    times = original_schedule(scop)
-    reads = union_map(relation for a, relation in accesses if not a.write)
-    writes = union_map(relation for a, relation in accesses if a.write)
-    if reads.is_empty() or writes.is_empty():
+    flow = last_writes(using, name, scop.context)
+    if not flow.before.is_empty():
         return None
-    order = union_map(times[s.name] for s in using)
-    flow = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(order).compute_flow()
-    if not flow.get_must_no_source().is_empty():
-        return None
-    last_writes = maps_of(flow.get_must_dependence())
-    depth = next((d for d in range(shared) if not all(isl.agrees(one, d) for one in last_writes)), shared)
+    depth = next((d for d in range(shared) if not all(isl.agrees(one, d) for one in flow.relations)), shared)
     return depth or None
 
 

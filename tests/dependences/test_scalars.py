@@ -177,3 +177,16 @@ def test_what_outlives_the_region_is_nobodys_own(tmp_path: Path) -> None:
     assert private_storage(scop_of(text, tmp_path, "double e[8];"))["e"] == 1
     assert "e" not in private_storage(scop_of(text, tmp_path, "double e[8];", "A[0][0] = e[3];"))
     assert "e" not in private_storage(scop_of(text, tmp_path, "double *e = malloc(64);"))
+
+
+def test_a_static_array_that_each_iteration_fills_is_private_to_it(tmp_path: Path) -> None:
+    body = (
+        "for (int i = 0; i < 8; i++) {{ for (int j = 0; j < {n}; j++) t[j] = A[i][j]; "
+        "for (int j = 0; j < 8; j++) C[i][j] = t[7 - j] * t[j]; }}"
+    )
+    whole = scop_of(body.format(n=8), tmp_path, "static double t[8];")
+    assert private_storage(whole) == {"t": 1}
+    assert "i" not in {d.carried_by for d in dependences(whole, reads=False)}
+    part = scop_of(body.format(n=7), tmp_path, "static double t[8];")
+    assert private_storage(part) == {}
+    assert "t" in part.live_out

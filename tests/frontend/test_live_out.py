@@ -37,8 +37,12 @@ def live(tmp_path: Path, before: str, after: str = "", region: str = REGION) -> 
         ("double w, t[50];", "y[0] = t[3];", {"t"}),
         ("double w, t[50]; double *p = t;", "y[0] = p[3];", {"t"}),
         ("double w, t[50]; double *p = &w;", "y[0] = *p;", {"w"}),
-        ("static double w; double t[50];", "", {"w"}),
-        ("double w; static double t[50];", "", {"t"}),
+        ("static double w; double t[50];", "", set()),
+        ("static double w; double t[50];", "y[0] = w;", {"w"}),
+        ("static double w; double t[50]; double *p = &w;", "", {"w"}),
+        ("double w; static double t[50];", "", set()),
+        ("double w; static double t[50];", "y[0] = t[3];", {"t"}),
+        ("double w; static double t[50]; static double *p = t;", "y[0] = p[3];", {"t"}),
         ("double w, t[50];", "g(&w);", {"w"}),
         ("double w, t[50];", "g(t);", {"t"}),
     ],
@@ -48,10 +52,10 @@ def test_locals(tmp_path: Path, before: str, after: str, expected: set[str]) -> 
 
 
 def test_a_loop_around_the_region_comes_back_to_it(tmp_path: Path) -> None:
-    """The array keeps what the iteration before left in it; the scalar is overwritten before it is read."""
+    """Both are overwritten before they are read; without that they keep what the iteration before left in them."""
     region = f"for (int again = 0; again < 3; again++) {{\n{REGION}}}\n"
-    assert live(tmp_path, "double w, t[50];", "", region) == {"y", "t"}
-    reads = region.replace("w = 0.0;", "").replace("t[i] = w;", "t[i] = w;")
+    assert live(tmp_path, "double w, t[50];", "", region) == {"y"}
+    reads = region.replace("w = 0.0;", "").replace("t[i] = w;", "t[i] += w;")
     assert live(tmp_path, "double w = 0.0, t[50];", "", reads) == {"y", "t", "w"}
 
 
@@ -75,7 +79,34 @@ def test_a_loop_around_the_region_may_end_before_what_it_begins_with(
 
 
 def test_a_jump_may_come_back(tmp_path: Path) -> None:
-    assert live(tmp_path, "double w, t[50];\nagain:;", "if (y[0] > 5.0) goto again;") >= {"y", "t"}
+    assert live(tmp_path, "double w, t[50];\nagain:;", "if (y[0] > 5.0) goto again;") == {"y"}
+    reads = REGION.replace("t[i] = w;", "t[i] += w;")
+    assert live(tmp_path, "double w, t[50];\nagain:;", "if (y[0] > 5.0) goto again;", reads) == {"y", "t"}
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "kept"),
+    [
+        ("t[i] = w;", "t[i]", False),
+        ("t[i] += w;", "t[i]", True),
+        ("t[i] = w;", "t[49 - i]", True),  # the first half is read before it is written
+        ("t[0] = t[i] = w;", "t[0]", False),
+        ("if (i > 0) t[i] = w;", "t[i]", True),
+        ("if (w > 0.0) t[i] = w;", "t[i]", True),  # the old value stays where data say so
+        ("for (j = 0; j < n; j++) t[j] = w;", "t[i]", True),  # n may be less than 50
+        ("for (j = 0; j < n; j++) t[j] = w;", "(i < n ? t[i] : 0.0)", False),
+        ("for (j = 0; j < 50; j++) t[j] = w * j;", "t[i] + t[3] + t[49]", False),
+    ],
+)
+def test_a_static_array_is_live_where_a_run_may_read_it_before_it_writes_it(
+    tmp_path: Path, write: str, read: str, kept: bool
+) -> None:
+    path = tmp_path / "k.c"
+    region = REGION.replace("t[i] = w;", write).replace("y[i] = t[i] + 1.0;", f"y[i] = {read} + 1.0;")
+    head = HEAD.replace("void f(", "void f(int n, ")
+    path.write_text(f"{head}static double t[50]; double w;\n{region}}}\n")
+    (found,) = load(path, require_sizes=False).scops
+    assert ("t" in found.live_out) is kept
 
 
 def test_globals_are_live(tmp_path: Path) -> None:

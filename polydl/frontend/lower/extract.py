@@ -338,8 +338,9 @@ def _scop(
         f"in '{name}' the bits of a scalar are meant that is read through a pointer to another type"
         for name in sorted(unit.aliased & called)
     )
-    live, live_errors = live_out(unit, found, used_arrays)
+    live, live_errors, taken_for_live = live_out(unit, found, used_arrays, statements, model_context)
     errors += live_errors
+    assumptions += tuple(taken_for_live)
     if errors:
         raise InputErrors(in_order(errors))
     guards, texts, conditions = guards_of(unit, found, walker, used_arrays)
