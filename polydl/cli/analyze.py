@@ -9,7 +9,7 @@ from polydl.options import Options
 
 @takes_options
 def analyze(*, file: File, options: Options, answer: Answer) -> None:
-    """Show what was extracted: domains, accesses, dependences, parallel loops, working sets."""
+    """Show what was extracted: domains, accesses, dependences, parallel loops, flow, working sets."""
     from polydl import pipeline
     from polydl.inspect import analyses, terminal
 

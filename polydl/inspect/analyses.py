@@ -1,4 +1,4 @@
-"""What `polydl analyze` shows: a scop with its dependences, parallel loops and working sets."""
+"""What `polydl analyze` shows: a scop with its dependences, parallel loops, nests and working sets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.flow import Flow, flow
+from polydl.dependences.nests import nests
 from polydl.locality.assign import level_of
 from polydl.locality.exact import WorkingSet
 from polydl.locality.exact import working_sets as exact_working_sets
@@ -28,6 +30,8 @@ class Analysis:
     parallel_loops: tuple[str, ...]
     """Loops that carry no dependence (but RAR), outermost first, as `i`, or `S1.i` where statements differ."""
     working_sets: tuple[WorkingSet, ...] | tuple[SymbolicWorkingSet, ...]
+    flow: Flow
+    """The nests in which the scop is transformed, and what flows between them."""
     machine: Machine
 
     def to_data(self) -> dict[str, Any]:
@@ -66,6 +70,11 @@ class Analysis:
                 for d in self.dependences
             ],
             "parallel_loops": list(self.parallel_loops),
+            "nests": [
+                {"name": n.name, "statements": [s.name for s in n.statements], "loops": list(n.loops)}
+                for n in self.flow.nests
+            ],
+            "flow": [edge.to_data() for edge in self.flow.edges],
             "working_sets": [self._working_set(w) for w in self.working_sets],
             "assumptions": list(scop.assumptions),
         }
@@ -125,11 +134,12 @@ def parallel_loops(scop: Scop, found: Sequence[Dependence]) -> tuple[str, ...]:
 
 
 def analyze(scop: Scop, machine: Machine) -> Analysis:
-    """Dependences, parallel loops and working sets of a scop in its original order.
+    """Dependences, parallel loops, nests and their flow, and working sets of a scop in its original order.
 
     Working sets are numbers when all sizes are known, else expressions in the parameters. Raises QuotaExceeded.
     """
     found = dependences(scop)
     nest = original_nest(scop)
     sets = symbolic_working_sets(nest) if scop.parameters else exact_working_sets(nest)
-    return Analysis(scop, found, parallel_loops(scop, found), sets, machine)
+    between = flow(scop, nests(scop, found), found)
+    return Analysis(scop, found, parallel_loops(scop, found), sets, between, machine)

@@ -229,10 +229,23 @@ def show_analyses(results: Sequence[Analysis]) -> None:
         for assumption in data["assumptions"]:
             say(console, f"  assumed: {assumption}")
         _table(console, "dependences", data["dependences"], ("kind", "array", "carried_by", "map"))
+        if len(data["nests"]) > 1:
+            rows = [{**edge, "kind": _kind_of(edge), "loops": _bound(edge["bound"])} for edge in data["flow"]]
+            _table(console, "flow between nests", rows, ("array", "producer", "consumer", "bytes", "kind", "loops"))
         _table(
             console, "working sets (elements)", data["working_sets"],
             ("kind", "array", "carried_by", "min", "max", "level_min", "level_max"),
         )  # fmt: skip
+
+
+def _kind_of(edge: Mapping[str, Any]) -> str:
+    return "private" if edge["private"] else "constant" if edge["constant"] else ""
+
+
+def _bound(pairs: Sequence[Mapping[str, Any]]) -> str:
+    """The pairs of loops that go together: `i = j`, `i = j + 1`."""
+    sides = ((b["producer"], b["consumer"], b["offset"]) for b in pairs)
+    return ", ".join(f"{i} = {j}" + (f" {'+' if c > 0 else '-'} {abs(c)}" if c else "") for i, j, c in sides)
 
 
 def _table(console: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -60,6 +60,10 @@ def test_analyze(tmp_path: Path) -> None:
     assert all({"kind", "array", "map", "carried_by"} <= set(d) for d in scop["dependences"])
     sets = {(w["array"], w["carried_by"]): (w["min"], w["max"]) for w in scop["working_sets"]}
     assert sets == {("C", "k"): (5, 401), ("A", "j"): (403, 20101), ("B", "i"): (20302, 109702)}
+    assert [(n["name"], n["statements"], n["loops"]) for n in scop["nests"]] == [("S0", ["S0"], ["i", "j", "k"])]
+    assert [(e["producer"], e["consumer"], e["array"], e["bytes"]) for e in scop["flow"]] == [
+        (None, "S0", "A", 4 * 300 * 200), (None, "S0", "B", 4 * 200 * 100)
+    ]  # fmt: skip
     levels = {"L1", "L2", "L3", "memory"}
     assert all({w["level_min"], w["level_max"]} <= levels for w in scop["working_sets"])
 

@@ -116,6 +116,7 @@ from polydl.model.isl.points import (
     bounds,
     descending,
     differ,
+    distance,
     domain_between,
     domain_onto,
     fix,

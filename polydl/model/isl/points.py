@@ -163,6 +163,15 @@ def agrees(of: Map, coordinate: int) -> bool:
     return of.is_subset(agree(Map.universe(of.get_space()), [coordinate]))
 
 
+def distance(of: Map, source: int, target: int) -> int | None:
+    """How much larger a coordinate of the target is than one of the source, where that is the same number in all pairs,
+    for all values of the parameters; None where it is not."""
+    pairs = range_onto(domain_onto(of, [source]), [target])
+    apart = pairs.reset_tuple_id(IN).reset_tuple_id(OUT).deltas()
+    low = least(apart, 0)
+    return low if low is not None and low == greatest(apart, 0) else None
+
+
 def ascending(of: Map, coordinate: int) -> Map:
     """The pairs whose source has the lower value of a coordinate."""
     return of.order_lt(IN, coordinate, OUT, coordinate)
