@@ -35,7 +35,6 @@ from polydl.model.types import (
     BF16,
     BF16_BITS,
     BOOL,
-    F16,
     F32,
     I8,
     I16,
@@ -366,8 +365,6 @@ class Narrow(Vectors):
             case Binary("&&" | "||", _, _) | Unary("!", _):
                 return Vectors.test(self, condition)
             case Binary(op, left, _) if op in TRUTHS and self.made(left) in FLOATS:
-                if self.made(left) is F16:
-                    raise NotVectorised("a comparison of halves")
                 return Vectors.test(self, condition)
             case Binary(op, _, _) if op in TRUTHS:
                 asked = condition

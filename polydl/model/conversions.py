@@ -19,14 +19,26 @@ from polydl.model.expr import (
     every_part,
     on_operands,
 )
-from polydl.model.types import C64, F32, I32, TYPES, ElementType, Kind, common, float_literal, integer_literal, promoted
+from polydl.model.types import (
+    C64,
+    F32,
+    I32,
+    TYPES,
+    ElementType,
+    Kind,
+    common,
+    evaluated,
+    float_literal,
+    integer_literal,
+    promoted,
+)
 
 _TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
 
 
 def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, ElementType]:
-    """An expression with a Convert wherever C converts an operand, and its type.
+    """An expression with a Convert wherever C converts an operand, and the type that it is evaluated in.
 
     before:    C[i][j] + 2 * A[i]             double C, signed char A
     after:     C[i][j] + (double)(2 * (int)A[i])
@@ -49,14 +61,15 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
             inner, element = typed(operand)
             if op == "!":
                 return Unary(op, inner), I32
-            return Unary(op, converted(inner, element, promoted(element))), promoted(element)
+            made = evaluated(promoted(element))
+            return Unary(op, converted(inner, element, made)), made
         case Binary("<<" | ">>" as op, left, right):
             (a, first), (b, second) = typed(left), typed(right)
             a, b = converted(a, first, promoted(first)), converted(b, second, promoted(second))
             return Binary(op, a, b), promoted(first)
         case Binary(op, left, right):
             (a, first), (b, second) = typed(left), typed(right)
-            both = common(first, second)
+            both = evaluated(common(first, second))
             if op not in ("&&", "||"):
                 a, b = converted(a, first, both), converted(b, second, both)
             return Binary(op, a, b), I32 if op in _TRUTHS else both

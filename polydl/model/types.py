@@ -261,6 +261,12 @@ def promoted(element: ElementType) -> ElementType:
     return I32 if element.is_int and element.bits < I32.bits else element
 
 
+def evaluated(element: ElementType) -> ElementType:
+    """What arithmetic of a type is computed in: float for halves, which gcc and clang round where a value is stored or
+    cast and not after each operation (FLT_EVAL_METHOD): within an expression, 300 * 300 is no infinity."""
+    return F32 if element is F16 else element
+
+
 def common(left: ElementType, right: ElementType) -> ElementType:
     """The type of C's usual arithmetic conversions (C11 6.3.1.8)."""
     if Kind.COMPLEX in (left.kind, right.kind):

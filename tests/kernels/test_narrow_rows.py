@@ -45,6 +45,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
     "bf16 relu in double": ("polydl_bf16 Z, float X", "Z[i][j] = polydl_to_bf16(X[i][j] > 0.0 ? X[i][j] : 0.0);"),
     "half scaled": ("_Float16 Z, _Float16 X, float alpha", "Z[i][j] = (float)X[i][j] * alpha;"),
+    "half squared": ("_Float16 Z, _Float16 X", "Z[i][j] = X[i][j] * X[i][j] - X[i][j];"),
+    "half negated": ("_Float16 Z, _Float16 X", "Z[i][j] = -X[i][j] / (1.0f + X[i][j] * X[i][j]);"),
+    "half rounded within": ("float Z, _Float16 X", "Z[i][j] = (float)(_Float16)(X[i][j] * X[i][j]) + X[i][j];"),
+    "halves compared": (
+        "_Float16 Z, _Float16 X, _Float16 Y",
+        "Z[i][j] = X[i][j] * Y[i][j] > Y[i][j] ? 1.0f : X[i][j] - Y[i][j];",
+    ),
     "half by a half": ("_Float16 Z, float X, _Float16 alpha", "Z[i][j] = X[i][j] * alpha;"),
     "half to bf16": ("polydl_bf16 Z, _Float16 X", "Z[i][j] = polydl_to_bf16((float)X[i][j] - 1.0f);"),
     "forwarded": (
@@ -353,11 +360,10 @@ def test_sizes_as_numbers() -> None:
     "body",
     [
         "Z[i][j] = X[i][j];",  # halves are copied with the bits of their NaN
-        "Z[i][j] = X[i][j] * X[i][j];",  # in half, or not: the compiler knows
         "Z[i][j] += (float)X[i][j];",
         "Z[i][j] = lrintf((float)X[i][j]);",
         "Z[i][j] = (double)X[i][j] * 0.1;",
-        "Z[i][j] = (float)X[i][j] > 0 ? X[i][j] : Z[i][j];",
+        "Z[i][j] = (float)X[i][j] > 0 ? X[i][j] : Z[i][j];",  # a half, with the bits of its NaN
         "Z[i][j] = (int)(float)X[i][j] / 3;",
     ],
 )
