@@ -113,7 +113,9 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
         edits.append((start, end, guarded(scop, code, newline, generated.otherwise) + ending))
-    for start, end, replacement in sorted(edits, reverse=True):
+    # From the end; what is put in at one place stands there in the order of the regions.
+    edits.sort(key=lambda edit: edit[:2])
+    for start, end, replacement in reversed(edits):
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
         text = _on_lines_of_its_own(text[:start], replacement, text[end:], newline)
     return header.replace("\n", newline) + text
