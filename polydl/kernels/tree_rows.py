@@ -8,7 +8,7 @@ Here the same piece is built from the tree, and the same families are asked, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -36,12 +36,20 @@ class Inside:
     """The one loop below that, inside of the row, in which each column adds something up."""
 
 
-def row_options(scop: Scop, part: Node) -> RowOptions | None:
-    """What the innermost loops of a part of a program may become; None: they stay loops."""
-    rows = rows_of(part)
-    if rows is None or summed_cut(part) is not None:
-        return None
-    return RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
+def row_options(scop: Scop, part: Node) -> Mapping[str, RowOptions]:
+    """By statement of a part of a program what the innermost loops around it may become; those of others stay loops."""
+    if summed_cut(part) is not None:
+        return {}
+    return {
+        name: RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
+        for name, rows in rows_of(part).items()
+    }
+
+
+def common_options(names: Iterable[str], options: Mapping[str, RowOptions]) -> RowOptions | None:
+    """What an innermost loop around some statements may become; None: it stays a loop."""
+    several = {options.get(name) for name in names}
+    return several.pop() if len(several) == 1 else None
 
 
 def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], options: RowOptions) -> bool:

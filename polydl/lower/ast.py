@@ -43,8 +43,8 @@ class Writer:
     """What is needed inside of the parallel loops."""
     private: Sequence[str] = ()
     """Scalars of which each thread has its own: rows keep them in registers."""
-    rows: RowOptions | None = None
-    """With them, innermost loops become calls of vector functions where they can."""
+    rows: Mapping[str, RowOptions] = field(default_factory=dict)
+    """By statement: with them, innermost loops become calls of vector functions where they can."""
     instances: bool = False
     """Say before each statement which instance it is (polydl.prove)."""
     in_locals: bool = True
@@ -62,7 +62,7 @@ class Writer:
     def write(self, tree: isl.Schedule) -> Node:
         """C that executes the schedule. Raises isl.Error."""
         node = collapsed(self._read(tree))
-        if self.rows is not None:
+        if self.rows:
             rows = Rows(self.scop, self.names, self.private, self.rows)
             node = rows(node)
             self.prologue += rows.prologue
@@ -108,7 +108,7 @@ class Writer:
         elements: tuple[Expr, ...] = ()
         values: tuple[Expr, ...] = ()
         exact = all(a.exact for a in statement.accesses)
-        if isinstance(statement.body, Assignment) and self.rows is not None and exact:
+        if isinstance(statement.body, Assignment) and name in self.rows and exact:
             values = tuple(at.affine(one.value) for one in affine_values(statement.body.value))
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
         hint = instance_mark(statement, at) if self.instances else None

@@ -43,8 +43,9 @@ class Piece:
 
     def at(self, member: Member) -> isl.PwAff:
         """{ piece -> [t] } the values of a loop."""
-        if member.name in self.loops:
-            value = isl.PwAff.from_aff(isl.coordinate(self.domain, self.loops.index(member.name)))
+        name = member.called(self.statement)
+        if name in self.loops:
+            value = isl.PwAff.from_aff(isl.coordinate(self.domain, self.loops.index(name)))
         else:
             value = isl.PwAff.from_aff(member.affs[self.statement])
             value = value if self.back is None else value.pullback_pw_multi_aff(self.back)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.kernels.families import rectangle_cycles
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.narrow_values import row_element
 from polydl.kernels.transposes import Rectangle
-from polydl.kernels.tree_rows import Inside, row_options
+from polydl.kernels.tree_rows import Inside, common_options, row_options
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
@@ -62,8 +62,8 @@ class Program:
     _paths: dict[str, Path] = field(default_factory=dict)
     _left: dict[str, float] = field(default_factory=dict)
     """By statement the part of its instances that no kernel runs."""
-    _options: RowOptions | None = None
-    """What innermost loops may become; None: they stay loops."""
+    _options: Mapping[str, RowOptions] = field(default_factory=dict)
+    """By statement what innermost loops around it may become; those around others stay loops."""
 
     def steps(self, tree: Node) -> Step:
         """The steps of a whole tree; its rows are added to those that there are."""
@@ -73,7 +73,7 @@ class Program:
             for name, path in paths(tree).items()
         }
         self._left = dict.fromkeys(self._paths, 1.0)
-        self._options = row_options(next(iter(works.values())).scop, tree) if works else None
+        self._options = row_options(next(iter(works.values())).scop, tree) if works else {}
         for kernel in kernels(tree):
             whole = works[kernel.statement].instances
             self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
@@ -92,7 +92,7 @@ class Program:
         are other loops in that one."""
         kernel = kernel_below(node)
         if kernel is not None:
-            return self._kernel(kernel, level)
+            return self._kernel(kernel, level, _outside(node, kernel))
         names = own_statements(node)
         if written_out(node):
             return self._innermost(names, level, around, trips, beside=beside)
@@ -110,8 +110,10 @@ class Program:
             case Children(children):
                 parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
                 return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
-            case Leaf() | Kernel() | Copy():
-                raise AssertionError("a leaf is written out, and copies are a kernel's")
+            case Copy(packs, kernel, child):
+                return self._copied(packs, kernel, self._step(child, level, around, trips), self._piece(names, level))
+            case Leaf() | Kernel():
+                raise AssertionError("a leaf is written out")
 
     def _runs(self, node: Node) -> bool:
         """Whether kernels leave anything to a node."""
@@ -142,13 +144,14 @@ class Program:
 
     def _becomes_row(self, names: Sequence[str], level: int) -> bool:
         """Whether the loop right around these statements becomes a row."""
-        if self._options is None:
+        options = common_options(names, self._options)
+        if options is None:
             return False
         inside = []
         for name in names:
             path = self._paths[name]
             inside.append(Inside(path.work.statement, path.loops[:level], path.loops[level:]))
-        return self.footprints.becomes_row(inside, self._options)
+        return self.footprints.becomes_row(inside, options)
 
     def _with_sums(self, node: Node, level: int, around: Member, trips: float) -> Step | None:
         """The step of a row whose columns add something up in loops of their own; None where it becomes none."""
@@ -158,11 +161,12 @@ class Program:
                 case Band((loop,), Leaf() | Children() as below) if loop.run is Run.SERIAL and written_out(below):
                     inner |= dict.fromkeys(own_statements(below), loop)
         names = own_statements(node)
+        options = common_options(names, self._options)
         plain = all(len(self._paths[name].loops) == level + (name in inner) for name in names)
         if (
             not inner
             or not plain
-            or self._options is None
+            or options is None
             or around.run is not Run.SERIAL
             or any(True for _ in kernels(node))
         ):
@@ -171,7 +175,7 @@ class Program:
         inside = [
             Inside(p.work.statement, p.loops[:level], (), inner.get(n)) for n, p in zip(names, paths_, strict=True)
         ]
-        if not self.footprints.becomes_row(inside, self._options):
+        if not self.footprints.becomes_row(inside, options):
             return None
         target = target_isa(self.machine)
         several = [
@@ -190,7 +194,8 @@ class Program:
         """The innermost loops from here on that run as squares of vectors; None where they don't."""
         path = self._paths[names[0]]
         inner = path.loops[level:]
-        if self._options is None or len(names) > 1 or len(inner) < 2 or not _serial_chain(node):
+        options = common_options(names, self._options)
+        if options is None or len(names) > 1 or len(inner) < 2 or not _serial_chain(node):
             return None
         if _reads_elsewhere(path.work):
             return None
@@ -211,7 +216,7 @@ class Program:
                 tuple(zip(*along, strict=True)),
                 tuple(_same(path.work.rows, k) for k in range(len(statement.accesses))),
                 (round(lengths[0]), round(lengths[1])),
-                self._options,
+                options,
             )
             found = rectangle_cycles(piece, target)
             if found is None:
@@ -242,11 +247,10 @@ class Program:
             length *= trips[place]
         return length
 
-    def _kernel(self, kernel: Kernel, level: int) -> Step:
-        """The loops of a kernel inside of those of the tree, with its copies: over blocks, then the microkernel's own
-        down to a single instance."""
+    def _kernel(self, kernel: Kernel, level: int, over: int) -> Step:
+        """The loops of a kernel inside of those of the tree, but for the outer `over` ones, with its copies: over
+        blocks, then the microkernel's own down to a single instance."""
         structure, path = kernel.use, self._paths[kernel.statement]
-        over = sum(loop.within is None for loop in structure.loops) if level else 0
         loops = structure.executed[over:]
         names = path.work.statement.iterators
         ranges = path.ranges(level) if level else tuple(round(r) for r in path.work.ranges)
@@ -258,12 +262,16 @@ class Program:
         full = [after / before for before, after in itertools.pairwise(entered)]
         calls = entered[len(structure.loops) - over]
         # Inside of a tree's loops, a kernel has the blocks that are boxes; the others are the tree's own.
-        left = NOTHING if level else left_out(structure, path.work, self.machine)
+        left = NOTHING if kernel.tiles else left_out(structure, path.work, self.machine)
         seconds = self.machine.seconds(kernel_cycles(structure, instances, calls, self.machine, left))
         copies: list[list[Packed]] = [[] for _ in covers]
-        for pack in structure.packs:
-            copies[structure.pack_depth(pack) - over].append(pack)
         packed: frozenset[str] = frozenset()
+        for pack in structure.packs:
+            depth = structure.pack_depth(pack) - over
+            if depth >= 0:
+                copies[depth].append(pack)
+            else:  # loops are shared with other nests, and the copy stands between them
+                packed |= {structure.operand(pack.operand).array}
         rows = []
         for cover, here in zip(covers, copies, strict=True):
             packed |= {structure.operand(pack.operand).array for pack in here}
@@ -275,11 +283,28 @@ class Program:
                 parallel = depth + over < len(structure.loops) and loop.name in structure.parallel
                 curve = structure.omp_schedule == HILBERT and loop.name == structure.parallel[0]
                 step = Repeat(rows[depth], full[depth], step, parallel, curve)
-            for pack in (p for p in copies[depth] if not p.function):
-                shared = structure.is_shared(pack) and bool(structure.parallel)
-                array, share = structure.operand(pack.operand).array, copied_bytes(structure, pack.operand)
-                step = Copied(rows[depth], array, shared, step, share)
+            step = self._copied(copies[depth], kernel, step, rows[depth])
         return step
+
+    def _copied(self, packs: Sequence[Packed], kernel: Kernel, step: Step, row: int) -> Step:
+        """A step with copies of a kernel's operands before it."""
+        structure = kernel.use
+        for pack in (p for p in packs if not p.function):
+            shared = structure.is_shared(pack) and bool(structure.parallel)
+            array, share = structure.operand(pack.operand).array, copied_bytes(structure, pack.operand)
+            step = Copied(row, array, shared, step, share)
+        return step
+
+
+def _outside(node: Node, kernel: Kernel) -> int:
+    """How many of the loops of a kernel are outside of a node, which is a chain of loops around it; of a kernel by
+    itself, those over the tiles of the tree."""
+    inside = 0
+    while isinstance(node, Band | Copy):
+        inside += len(node.members) if isinstance(node, Band) else 0
+        node = node.child
+    loops = kernel.use.loops
+    return sum(loop.within is None for loop in loops) if kernel.tiles and not inside else len(loops) - inside
 
 
 def _goes_on(path: Path, outer: Member, inner: Member, trips: float) -> bool:

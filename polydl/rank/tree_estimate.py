@@ -72,8 +72,7 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
     machine, footprints = program.machine, program.footprints
     shared = shared_out(root, threads)
     bodies = list(innermost(root))
-    vectors = rows_of(tree)
-    passes = _passes(footprints, vectors.stream if vectors is not None else ())
+    passes = _passes(footprints, {name for rows in rows_of(tree).values() for name in rows.stream})
     distance = np.array([far.get(name, 0.0) for name in footprints.arrays])
     moved: dict[str, FloatArray] = {}
     slow: dict[Kernel | None, FloatArray] = {None: np.zeros(len(footprints.arrays))}

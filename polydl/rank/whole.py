@@ -63,15 +63,15 @@ def tree_estimator(
 def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, known: Known | None = None) -> Estimate:
     """Predicted seconds of a program's tree, whose parts run one after the other."""
     kept: Known = {} if known is None else known
-    around = [next((k for k in kernels(part) if k.fused), None) for part in tree.children]
+    around = [[k for k in kernels(part) if k.fused] for part in tree.children]
     own = [_in_textual_order(scop, own_statements(part)) for part in tree.children]
-    inside = [() if kernel is None else kernel.fused for kernel in around]
+    inside = [[s for kernel in several for s in kernel.fused] for several in around]
     far = distances(scop, [[*a, *b] for a, b in zip(own, inside, strict=True)], machine, kept)
     total = Estimate({})
     for place, part in enumerate(tree.children):
         total += tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
-        if (kernel := around[place]) is not None:
-            fused = _footprints(scop, inside[place], kept)
+        for kernel in around[place]:
+            fused = _footprints(scop, kernel.fused, kept)
             total += inside_estimate(fused, kernel, machine, threads, far[place])
     return total
 

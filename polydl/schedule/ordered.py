@@ -19,7 +19,7 @@ from polydl.schedule.as_tree import as_tree
 from polydl.schedule.loops import LoopTransform, NestLoops, Rows, start
 from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transform import Transform
-from polydl.schedule.transforms import AnyTransform, Fuse, Schedule, Vectorize
+from polydl.schedule.transforms import AnyTransform, Fuse, Merge, Schedule, Vectorize
 from polydl.schedule.tree import Node, TreeTransform, kernels, with_kernels
 
 
@@ -61,6 +61,11 @@ class Ordered:
         return next((one.rows for one in reversed(self.later) if isinstance(one, Vectorize)), None)
 
     @property
+    def merge(self) -> Merge | None:
+        """Which loops it shares with neighbours; None: none."""
+        return next((one for one in self.later if isinstance(one, Merge)), None)
+
+    @property
     def transforms(self) -> tuple[Transform, ...]:
         """Those that lead from the statements as they are written to this, in the order of application."""
         if self.into is not None:
@@ -76,20 +81,22 @@ class Ordered:
     @property
     def family(self) -> tuple[object, ...]:
         """What it has in common with others that differ in tiles and in the order of outer loops only."""
+        shared = () if self.merge is None else (self.merge.first, self.merge.loops)
         if self.loops is not None:
-            return self.into and self.into.into, self.rows, *self.loops.family
+            return self.into and self.into.into, self.rows, *self.loops.family, *shared
         assert self.how is not None
-        return self.how.base.removesuffix("-renamed"), bool(self.how.block), self.how.unroll, self.rows
+        return self.how.base.removesuffix("-renamed"), bool(self.how.block), self.how.unroll, self.rows, *shared
 
     @property
     def described(self) -> str:
         """Its order, for people: the loops in one line (`NestLoops.described`), or what the schedule does."""
         if self.into is not None:
             return f"in {self.into.into}"
+        shared = "" if self.merge is None else f" shares {self.merge.loops} with {self.merge.first}"
         if self.loops is not None:
-            return self.loops.described + (" vectors" if self.rows else "")
+            return self.loops.described + (" vectors" if self.rows else "") + shared
         assert self.how is not None
-        return f"{self.name}…: {self.how.described}{', rows of vectors' if self.rows else ''}"
+        return f"{self.name}…: {self.how.described}{', rows of vectors' if self.rows else ''}{shared}"
 
     @cached_property
     def tree(self) -> Node:

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
+from polydl.base.errors import IllegalVariant
 from polydl.schedule.fusion_groups import groups_by_place
 from polydl.schedule.ordered import Ordered
+from polydl.schedule.transforms.merge import merged
 from polydl.schedule.transforms.start_from_zero import start_from_zero, zeroes_all
+from polydl.schedule.tree import Node
 from polydl.schedule.tree import Sequence as InOrder
 
 
 def program_tree(parts: Sequence[Ordered]) -> InOrder:
-    """The parts of a program one after the other. What is fused into a microkernel is inside of it, and so are the
-    zeros that it starts from. Raises IllegalVariant where a condition of fusion fails, or no microkernel is there."""
+    """The parts of a program one after the other, those that share loops together. What is fused into a microkernel is
+    inside of it, and so are the zeros that it starts from. Raises IllegalVariant where a condition of fusion fails, no
+    microkernel is there, or nests that are to share loops are no neighbours or have none alike."""
     groups, zeros = groups_by_place(parts), starting_from_zero(parts)
     statements = {s.name: s for part in parts for s in part.statements}
-    found = []
+    found: list[tuple[Ordered, Node]] = []
     for place, part in enumerate(parts):
         if part.name in zeros.values() or part.into is not None:
             continue
         node = part.with_group(groups[place]) if place in groups else part.tree
-        found.append(start_from_zero(node, statements[zeros[part.name]]) if part.name in zeros else node)
-    return InOrder(tuple(found))
+        found.append((part, start_from_zero(node, statements[zeros[part.name]]) if part.name in zeros else node))
+    return InOrder(tuple(_sharing_loops(found)))
+
+
+def _sharing_loops(found: Sequence[tuple[Ordered, Node]]) -> Iterator[Node]:
+    """The trees of parts, those that share loops as one. Raises IllegalVariant."""
+    for shared, group in groupby(found, key=lambda one: one[0].merge and (one[0].merge.first, one[0].merge.loops)):
+        together = list(group)
+        if shared is None:
+            yield from (node for _, node in together)
+            continue
+        first, loops = shared
+        if together[0][0].name != first:
+            raise IllegalVariant(f"{together[0][0].name} is no neighbour of {first}, whose loops it is to share")
+        yield merged([node for _, node in together], loops)
 
 
 def starting_from_zero(parts: Sequence[Ordered], known: dict[tuple[str, str], bool] | None = None) -> Mapping[str, str]:

@@ -65,7 +65,7 @@ def timed(scop: Scop, part: Node) -> TimedNest:
         padded = (*path, *(0 for _ in range(length - len(path))))
         for d, step in enumerate(padded):
             if isinstance(step, Member):
-                names[d] = step.name or isl.value_text(step.affs[statement.name])
+                names[d] = step.called(statement.name) or isl.value_text(step.affs[statement.name])
                 parallel |= {d} if step.run is Run.PARALLEL else set()
         affs = [
             step.affs[statement.name] if isinstance(step, Member) else isl.constant(statement.domain, step)

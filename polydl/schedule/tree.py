@@ -88,7 +88,13 @@ class Member:
     """With parts of its own for the iterations in which statements run that do not run in all of them."""
     share: Share = ALONE
     """Of a parallel loop that is not shared out together with one around it."""
+    names: Mapping[str, str] | None = None
+    """Per statement the name of the nest's loop that it is, where several nests share it; None: `name`."""
     _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def called(self, statement: str) -> str:
+        """The name of a statement's own loop that it is, if any."""
+        return self.name if self.names is None else self.names[statement]
 
     def text(self, statement: str) -> str:
         """The expression of a statement as isl text, by which loops are compared."""
@@ -220,9 +226,9 @@ def in_rows(node: Node, rows: Rows) -> Node:
             return Sequence(tuple(in_rows(child, rows) for child in children))
 
 
-def rows_of(node: Node) -> Rows | None:
-    """How the innermost loops of a tree become vector functions; None: they stay loops."""
-    return next((at.rows for at, _ in steps(node) if isinstance(at, Leaf)), None)
+def rows_of(node: Node) -> dict[str, Rows]:
+    """By statement how the innermost loops around it become vector functions; those of others stay loops."""
+    return {at.statement: at.rows for at, _ in steps(node) if isinstance(at, Leaf) and at.rows is not None}
 
 
 def own_statements(node: Node) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from polydl.kernels.families import row_function
 from polydl.kernels.innermost import Argument, RowOptions, printed
 from polydl.kernels.row_loops import may_run, row_loops, together
+from polydl.kernels.tree_rows import common_options
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
     Binary,
@@ -51,7 +52,8 @@ class Rows:
     names: Names
     private: Sequence[str]
     """Scalars of which each thread has its own."""
-    options: RowOptions
+    options: Mapping[str, RowOptions]
+    """By statement; loops around others stay loops."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces of the functions made so far."""
     streams: bool = False
@@ -87,9 +89,15 @@ class Rows:
         if not conditions:
             return self._call(chain, parts)
         inside = {loop.variable for loop in chain}
-        if not self.options.jam or any(inside & set(names(condition)) for condition in conditions):
+        options = self._options(part.instance for part in parts)
+        if options is None or not options.jam or any(inside & set(names(condition)) for condition in conditions):
             return None
         return self._cases(chain, parts, conditions)
+
+    def _options(self, instances: Iterable[Instance]) -> RowOptions | None:
+        """What a loop around these may become; None: it stays a loop."""
+        names = [one.row.statement.name for one in instances if one.row is not None]
+        return common_options(names, self.options)
 
     def _transposed(self, node: For) -> Node | None:
         """The call in place of the loops from here on that read along one and write along another; None: they don't."""
@@ -99,7 +107,10 @@ class Rows:
         parts = _parts(chain[-1].body)
         if parts is None or len(parts) != 1 or parts[0].conditions:
             return None
-        found = transposed(self.scop, chain, parts[0].instance, self.options, self.names.integer)
+        options = self._options([parts[0].instance])
+        if options is None:
+            return None
+        found = transposed(self.scop, chain, parts[0].instance, options, self.names.integer)
         if found is None:
             return None
         call, made = found
@@ -134,7 +145,10 @@ class Rows:
         last = [loop.last for loop in chain]
         if len(users) < len(instances) or None in last:
             return None
-        if not self.options.jam and len({at.statement.name for _, at in users}) < len(users):
+        options = self._options(instances)
+        if options is None:
+            return None
+        if not options.jam and len({at.statement.name for _, at in users}) < len(users):
             return None  # iterations written out, which share what they load
         inner = [(loop.first, loop.last) for loop in chain[1:]]
         numbers = [(low.value, high.value) for low, high in inner if isinstance(low, Int) and isinstance(high, Int)]
@@ -150,7 +164,7 @@ class Rows:
             statements = together([at for _, at in users], [part.inner is not None for part in parts])
             loops = row_loops([s for s, part in zip(statements, parts, strict=True) if part.inner is None], numbers)
             sums = {at: part.inner.iterations for at, part in enumerate(parts) if part.inner is not None}
-            piece = printed(self.scop.arrays, private, loops, statements, self.options, sums)
+            piece = printed(self.scop.arrays, private, loops, statements, options, sums)
         except NotVectorised:
             return None
         made = row_function(piece)
