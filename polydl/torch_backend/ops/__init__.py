@@ -1,0 +1,5 @@
+"""Lowerings of ATen's operators, a file per family. Importing this package registers them all."""
+
+from polydl.torch_backend.ops import access_maps, contraction_ops, elementwise, reduction_ops
+
+__all__ = ["access_maps", "contraction_ops", "elementwise", "reduction_ops"]

@@ -1,0 +1,380 @@
+"""Operators that reduce along dimensions: sums, means, products, extremes and where they are, variances, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from polydl.model.types import BOOL, I32, I64, ElementType
+from polydl.torch_backend.formulas import (
+    add,
+    both,
+    call,
+    compare,
+    div,
+    either,
+    highest,
+    is_nan,
+    lowest,
+    mul,
+    negated,
+    position,
+    select,
+    sub,
+)
+from polydl.torch_backend.loop_index import ZERO, Index, linear
+from polydl.torch_backend.loop_program import Const, Expr, Load
+from polydl.torch_backend.operator_call import (
+    Call,
+    Element,
+    Kind,
+    Lowered,
+    Place,
+    Result,
+    Target,
+    along,
+    axis_of,
+    cast,
+    computed,
+    lowers,
+    same_place,
+    stored_value,
+)
+from polydl.torch_backend.ops.access_maps import contiguous_strides
+
+Map = tuple[Index, ...]
+
+
+class Rows:
+    """The dimensions of a tensor along which it is reduced, and the others."""
+
+    def __init__(self, c: Call, source: Element, dims: Sequence[int] | int | None) -> None:
+        rank = len(source.sizes)
+        given = [dims] if isinstance(dims, int) else list(dims or range(rank))
+        self.c = c
+        self.sizes = source.sizes
+        self.dims = sorted({axis_of(one, rank) for one in given}) if rank else []
+        self.count = prod(source.sizes[d] for d in self.dims)
+
+    @property
+    def reduced(self) -> frozenset[int]:
+        return frozenset(self.dims)
+
+    def place(self, keepdim: bool) -> Place:
+        rank = range(len(self.sizes))
+        return along([-1 if d in self.dims else d for d in rank if keepdim or d not in self.dims])
+
+    def row(self, index: Map, keepdim: bool) -> Map:
+        """Subscripts of a row's first element, by those of a result."""
+        if keepdim:
+            return tuple(ZERO if d in self.dims else one for d, one in enumerate(index))
+        rest = iter(index)
+        return tuple(ZERO if d in self.dims else next(rest) for d in range(len(self.sizes)))
+
+    def of(self, index: Map) -> Map:
+        """Subscripts of the first element of the row in which an element lies."""
+        return self.row(index, keepdim=True)
+
+    @contextmanager
+    def each(self, row: Map) -> Iterator[Map]:
+        """Loops over a row's elements."""
+        with self._loops(row, self.dims) as index:
+            yield index
+
+    @contextmanager
+    def _loops(self, index: Map, dims: Sequence[int]) -> Iterator[Map]:
+        if not dims:
+            yield index
+            return
+        first, *others = dims
+        with self.c.w.loop(self.sizes[first], first) as k:
+            moved = (*index[:first], k, *index[first + 1 :])
+            with self._loops(moved, others) as found:
+                yield found
+
+    def total(self, name: str, row: Map, element: ElementType, value: Callable[[Map], Expr]) -> Expr:
+        """The sum of a value over a row, made once."""
+
+        def make() -> Expr:
+            found = self.c.w.variable(element, 0, "sum")
+            with self.each(row) as index:
+                self.c.w.store(found, cast(value(index), element), "+=")
+            return found
+
+        return self.c.once(name, row, make)
+
+    def most(self, name: str, row: Map, value: Callable[[Map], Expr], element: ElementType) -> Expr:
+        """The greatest value of a row, NaN left out, made once."""
+
+        def make() -> Expr:
+            found = self.c.w.variable(element, lowest(element), "most")
+            with self.each(row) as index:
+                x = self.c.w.let(value(index))
+                self.c.w.store(found, select(compare(">", x, found), x, found))
+            return found
+
+        return self.c.once(name, row, make)
+
+
+def reduced(c: Call, rows: Rows, keepdim: bool, makes: Sequence[Callable[[Map], Expr]]) -> Lowered:
+    """Results that are values of rows, by the subscripts of a row's first element."""
+    results = []
+    for out, make in zip(c.outs(), makes, strict=True):
+
+        def at(index: Map, make: Callable[[Map], Expr] = make) -> Expr:
+            return make(rows.row(index, keepdim))
+
+        results.append(Result(Element(tuple(out.shape), out.dtype, at), rows.place(keepdim)))
+    return Lowered(Kind.ROW, rows.sizes, tuple(results), rows.reduced)
+
+
+def rows_of(c: Call, source: Element) -> Rows:
+    return Rows(c, source, c.raw("dim"))
+
+
+def keeps(c: Call) -> bool:
+    return bool(c.raw("keepdim"))
+
+
+@lowers("sum.default", "sum.dim_IntList", "mean.default", "mean.dim")
+def _sum(c: Call) -> Lowered:
+    source, element = c.element("self"), computed(c.out().dtype)
+    rows = rows_of(c, source)
+    mean = "mean" in c.node.target._schema.name  # type: ignore[union-attr]
+
+    def make(row: Map) -> Expr:
+        total = rows.total("sum", row, element, lambda index: cast(source.at(index), element))
+        return div(total, rows.count) if mean else total
+
+    return reduced(c, rows, keeps(c), [make])
+
+
+@lowers("prod.default", "prod.dim_int")
+def _prod(c: Call) -> Lowered:
+    source, element = c.element("self"), computed(c.out().dtype)
+    rows = rows_of(c, source)
+
+    def product(row: Map) -> Expr:
+        found = c.w.variable(element, 1, "product")
+        with rows.each(row) as index:
+            c.w.store(found, cast(source.at(index), element), "*=")
+        return found
+
+    return reduced(c, rows, keeps(c), [lambda row: c.once("product", row, lambda: product(row))])
+
+
+@lowers("any.default", "any.dim", "any.dims", "all.default", "all.dim", "all.dims")
+def _any(c: Call) -> Lowered:
+    source = c.element("self")
+    rows = rows_of(c, source)
+    every = "all" in c.node.target._schema.name  # type: ignore[union-attr]
+
+    def make(row: Map) -> Expr:
+        found = c.w.variable(I32, int(every), "found")
+        with rows.each(row) as index:
+            holds = cast(source.at(index), BOOL)
+            with c.w.when(negated(holds) if every else holds):
+                c.w.store(found, Const(int(not every), I32))
+        return cast(found, computed(c.out().dtype))
+
+    return reduced(c, rows, keeps(c), [lambda row: c.once("any", row, lambda: make(row))])
+
+
+@lowers("amax.default", "amin.default", "max.default", "min.default")
+def _amax(c: Call) -> Lowered:
+    source = c.element("self")
+    rows = rows_of(c, source)
+    most = "max" in c.node.target._schema.name  # type: ignore[union-attr]
+    make = extreme(c, source, rows, most)
+    return reduced(c, rows, keeps(c), [lambda row: c.once("most", row, lambda: make(row))])
+
+
+def extreme(c: Call, source: Element, rows: Rows, most: bool) -> Callable[[Map], Expr]:
+    """The greatest or least of a row, NaN if there is one in it."""
+    element = source.type
+
+    def make(row: Map) -> Expr:
+        found = c.w.variable(element, lowest(element) if most else highest(element), "most" if most else "least")
+        with rows.each(row) as index:
+            x = c.w.let(source.at(index))
+            better = compare(">" if most else "<", x, found)
+            c.w.store(found, select(either(better, is_nan(x)) if element.is_float else better, x, found))
+        return found
+
+    return make
+
+
+@lowers("argmax.default", "argmin.default", "max.dim", "min.dim")
+def _argmax(c: Call) -> Lowered:
+    source = c.element("self")
+    rows = rows_of(c, source)
+    name = c.node.target._schema.name  # type: ignore[union-attr]
+    most, element = "max" in name, source.type
+    steps = contiguous_strides(tuple(source.sizes[d] for d in rows.dims))
+
+    def make(row: Map) -> tuple[Load, Load]:
+        best = c.w.variable(element, source.at(row), "best")
+        place = c.w.variable(I32, 0, "at")
+        with rows.each(row) as index:
+            x = c.w.let(source.at(index))
+            better = compare(">" if most else "<", x, best)
+            if element.is_float:
+                better = either(better, both(is_nan(x), compare("==", best, best)))
+            with c.w.when(better):
+                c.w.store(best, x)
+                c.w.store(place, position(linear((index[d] for d in rows.dims), steps), I32))
+        return best, place
+
+    def value(row: Map) -> Expr:
+        return c.once("best", row, lambda: make(row))[0]
+
+    def place(row: Map) -> Expr:
+        return cast(c.once("best", row, lambda: make(row))[1], I64)
+
+    return reduced(c, rows, keeps(c), [place] if "arg" in name else [value, place])
+
+
+def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element: ElementType) -> tuple[Expr, Expr]:
+    """The mean of a row and the sum of squared distances from it, in two passes, with what the mean is off by taken
+    out of both (Chan, Golub and LeVeque, The American Statistician 37(3), 1983, equation 1.7)."""
+    n = float(rows.count)
+    first = c.once("mean", row, lambda: c.w.let(div(rows.total("sum", row, element, value), n)))
+
+    def off(index: Map) -> Expr:
+        return sub(value(index), first)
+
+    def make() -> tuple[Expr, Expr]:
+        left = c.w.variable(element, 0, "left")
+        squares = c.w.variable(element, 0, "squares")
+        with rows.each(row) as index:
+            d = c.w.let(off(index))
+            c.w.store(left, d, "+=")
+            c.w.store(squares, mul(d, d), "+=")
+        left_mean = c.w.let(div(left, n))
+        return c.w.let(add(first, left_mean)), c.w.let(sub(squares, mul(left, left_mean)))
+
+    return c.once("moments", row, make)
+
+
+@lowers("var.correction", "var_mean.correction", "var.dim", "std.correction")
+def _var(c: Call) -> Lowered:
+    source = c.element("self")
+    rows = rows_of(c, source)
+    name = c.node.target._schema.name  # type: ignore[union-attr]
+    correction = c.raw("correction")
+    unbiased = c.raw("unbiased")
+    less = (1 if unbiased in (None, True) else 0) if correction is None else correction
+    n = max(rows.count - less, 0)
+
+    def variance(row: Map) -> Expr:
+        squares = moments(c, rows, row, source.at, source.type)[1]
+        found = div(squares, float(n)) if n else div(squares, 0.0)
+        return call("sqrt", found) if "std" in name else found
+
+    def mean(row: Map) -> Expr:
+        return moments(c, rows, row, source.at, source.type)[0]
+
+    return reduced(c, rows, keeps(c), [variance, mean] if "mean" in name else [variance])
+
+
+@lowers("cumsum.default")
+def _cumsum(c: Call) -> Lowered:
+    source, element = c.element("self"), computed(c.out().dtype)
+    sizes = c.sizes()
+    dim = axis_of(c["dim"], len(sizes)) if sizes else 0
+
+    def write(targets: Sequence[Target | None]) -> None:
+        (target,) = targets
+        assert target is not None
+        outer = [n for d, n in enumerate(sizes) if d != dim]
+        with c.w.nest(outer) as rest:
+            total = c.w.variable(element, 0, "sum")
+            with c.w.loop(sizes[dim] if sizes else 1) as k:
+                index = (*rest[:dim], k, *rest[dim:]) if sizes else ()
+                c.w.store(total, cast(source.at(index), element), "+=")
+                c.w.store(target(index), stored_value(total, c.out().dtype))
+
+    result = Result(Element(sizes, c.out().dtype, lambda _: Const(0, element)), same_place)
+    return Lowered(Kind.WHOLE, sizes, (result,), write=write)
+
+
+# Softmax.
+
+
+def row_result(c: Call, rows: Rows, at: Callable[[Map], Expr]) -> Lowered:
+    """A result as large as the domain, elements of which use values of their rows."""
+    result = Result(Element(c.sizes(), c.out().dtype, at), same_place)
+    return Lowered(Kind.ROW, rows.sizes, (result,), rows.reduced)
+
+
+def _softmax_rows(c: Call, source: Element) -> tuple[Rows, Callable[[Map], Expr], Callable[[Map], Expr]]:
+    """Rows, what is in front of the exponential function by an element's subscripts, and the sum of a row's."""
+    rows = Rows(c, source, c["dim"])
+    element = computed(c.out().dtype)
+
+    def value(index: Map) -> Expr:
+        return cast(source.at(index), element)
+
+    def shifted(index: Map) -> Expr:
+        return sub(value(index), rows.most("most", rows.of(index), value, element))
+
+    def total(row: Map) -> Expr:
+        rows.most("most", row, value, element)
+        return rows.total("total", row, element, lambda index: call("exp", shifted(index)))
+
+    return rows, shifted, total
+
+
+@lowers("_softmax.default")
+def _softmax(c: Call) -> Lowered:
+    rows, shifted, total = _softmax_rows(c, c.element("self"))
+
+    def at(index: Map) -> Expr:
+        t = total(rows.of(index))
+        return div(call("exp", shifted(index)), t)
+
+    return row_result(c, rows, at)
+
+
+@lowers("_log_softmax.default")
+def _log_softmax(c: Call) -> Lowered:
+    rows, shifted, total = _softmax_rows(c, c.element("self"))
+
+    def at(index: Map) -> Expr:
+        row = rows.of(index)
+        t = total(row)
+        logarithm = c.once("log", row, lambda: c.w.let(call("log", t)))
+        return sub(shifted(index), logarithm)
+
+    return row_result(c, rows, at)
+
+
+@lowers("_softmax_backward_data.default")
+def _softmax_backward(c: Call) -> Lowered:
+    gradient, output = c.element("grad_output"), c.element("output")
+    element = computed(c.out().dtype)
+    rows = Rows(c, output, c["dim"])
+
+    def product(index: Map) -> Expr:
+        return mul(cast(gradient.at(index), element), cast(output.at(index), element))
+
+    def at(index: Map) -> Expr:
+        total = rows.total("sum", rows.of(index), element, product)
+        return mul(cast(output.at(index), element), sub(cast(gradient.at(index), element), total))
+
+    return row_result(c, rows, at)
+
+
+@lowers("_log_softmax_backward_data.default")
+def _log_softmax_backward(c: Call) -> Lowered:
+    gradient, output = c.element("grad_output"), c.element("output")
+    element = computed(c.out().dtype)
+    rows = Rows(c, output, c["dim"])
+
+    def at(index: Map) -> Expr:
+        total = rows.total("sum", rows.of(index), element, gradient.at)
+        weight = call("exp", cast(output.at(index), element))
+        return sub(cast(gradient.at(index), element), mul(weight, total))
+
+    return row_result(c, rows, at)
