@@ -8,6 +8,7 @@ from math import inf, pi, sqrt
 import torch
 from torch import fx
 
+from polydl.model.functions import FUNCTIONS, REAL
 from polydl.model.types import BOOL, F64, ElementType
 from polydl.torch_backend.formulas import (
     add,
@@ -105,11 +106,14 @@ def _function(name: str, function: str | None = None) -> None:
     _unary(name, lambda x: call(function or name, x))
 
 
-for _name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sqrt",
-):  # fmt: skip
-    _function(_name)
+for _row in FUNCTIONS:
+    if (
+        _row.names is REAL
+        and _row.arity == 1
+        and not (_row.whole or _row.effect)
+        and hasattr(torch.ops.aten, _row.name)
+    ):
+        _function(_row.name)
 
 
 def _rounded(function: str) -> Callable[[Expr], Expr]:
