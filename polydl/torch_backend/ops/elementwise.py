@@ -190,13 +190,25 @@ def _divisor(c: Call, element: ElementType) -> None:
         c.refuse("a division of integers stops at 0")
 
 
-@lowers("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "floor_divide.default",
-        "floor_divide.Scalar", "true_divide.Tensor")  # fmt: skip
+@lowers("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor")
 def _div(c: Call) -> Lowered:
-    name = c.node.target._schema.name  # type: ignore[union-attr]
-    mode = "floor" if "floor_divide" in name else c.raw("rounding_mode")
+    return divided(c, c.raw("rounding_mode") or "")
+
+
+@lowers("floor_divide.default", "floor_divide.Scalar")
+def _floor_divide(c: Call) -> Lowered:
+    return divided(c, DOWN)
+
+
+DOWN = "floor"
+TO_ZERO = "trunc"
+"""How quotients are rounded, in torch's words."""
+
+
+def divided(c: Call, mode: str) -> Lowered:
+    """A quotient, rounded if a mode says how."""
     element = type_of(c, c.out().dtype)
-    if mode is not None:
+    if mode:
         _divisor(c, element)
         if c.out().dtype in (torch.float16, torch.bfloat16):
             c.refuse("its quotient is rounded to 16 bits before it is rounded to a whole number")
@@ -204,9 +216,9 @@ def _div(c: Call) -> Lowered:
 
     def at(index: tuple[Index, ...]) -> Expr:
         x, y = c.w.let(one(index)), c.w.let(other(index))
-        if mode == "trunc":
+        if mode == TO_ZERO:
             return div(x, y) if element.is_int else call("trunc", div(x, y))
-        return floor_division(c, x, y) if mode == "floor" else div(x, y)
+        return floor_division(c, x, y) if mode == DOWN else div(x, y)
 
     return c.pointwise(at)
 
@@ -229,11 +241,20 @@ def floor_division(c: Call, x: Expr, y: Expr) -> Expr:
     return select(compare("==", y, 0), div(x, y), select(compare("==", near, 0), zero, whole))
 
 
-@lowers("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
+@lowers("remainder.Tensor", "remainder.Scalar")
 def _remainder(c: Call) -> Lowered:
+    return rest_of(c, python=True)
+
+
+@lowers("fmod.Tensor", "fmod.Scalar")
+def _fmod(c: Call) -> Lowered:
+    return rest_of(c, python=False)
+
+
+def rest_of(c: Call, python: bool) -> Lowered:
+    """What a division leaves, with the sign of the divisor as in Python, or of what is divided as in C."""
     element = type_of(c, c.out().dtype)
     _divisor(c, element)
-    python = "remainder" in c.node.target._schema.name  # type: ignore[union-attr]
     one, other = operand(c, "self", element), operand(c, "other", element)
 
     def at(index: tuple[Index, ...]) -> Expr:
