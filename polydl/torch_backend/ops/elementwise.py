@@ -495,7 +495,7 @@ def _arange(c: Call) -> Lowered:
 def _gelu(c: Call) -> Lowered:
     element = type_of(c, c.out().dtype)
     source = operand(c, "self", element)
-    tanh = c["approximate"] == "tanh"
+    tanh = c["approximate"] != "none"
 
     def at(index: tuple[Index, ...]) -> Expr:
         x = c.w.let(source(index))
@@ -580,7 +580,7 @@ def _silu_backward(c: Call, g: Expr, x: Expr) -> Expr:
 
 @each("gelu_backward.default", take=("grad_output", "self"))
 def _gelu_backward(c: Call, g: Expr, x: Expr) -> Expr:
-    if c["approximate"] == "tanh":
+    if c["approximate"] != "none":
         beta, kappa = sqrt(2 / pi), 0.044715
         square = c.w.let(mul(x, x))
         inner = mul(beta, add(x, mul(kappa, mul(square, x))))
