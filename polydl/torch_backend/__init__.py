@@ -36,3 +36,19 @@ The interface between what finds regions and runs them, and what turns their nod
 One base name stands in one room of polydl only, so that `nests`, `emit`, `build`, `regions`, `memory`, `weights` and
 `options` have other names here.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polydl.torch_backend.backend import explain, polydl, refresh, register
+
+__all__ = ("explain", "polydl", "refresh", "register")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("polydl.torch_backend.backend"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

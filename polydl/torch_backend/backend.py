@@ -1,0 +1,127 @@
+"""The backend that `torch.compile(model, backend="polydl")` calls for each graph that Dynamo finds."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch._guards import TracingContext
+
+from polydl.torch_backend import group_code
+from polydl.torch_backend.backend_options import BackendOptions, read
+from polydl.torch_backend.checked_call import Checked
+from polydl.torch_backend.graph_compiler import Function, Lowerings, compile_graph
+from polydl.torch_backend.graph_report import Explained, GraphReport
+from polydl.torch_backend.node_kinds import reason
+from polydl.torch_backend.sizes import PerSizes, symbolic
+
+_LOWERINGS = Lowerings(lambda node: reason(node, "it has no lowering"), lambda nodes, wanted: [])
+_watches: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Of all graphs of this process: what was computed of parameters."""
+
+
+def polydl(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's. `mode` and `options` are those of `torch.compile`, see `BackendOptions`.
+
+    Raises InputError for an unknown mode or option, naming the known ones.
+    """
+    o = read(mode, options)
+    partition = min_cut_rematerialization_partition if o.partition == "min-cut" else default_partition
+    made = aot_autograd(
+        fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition
+    )
+    compiled: Callable[..., Any] = made(gm, example_inputs)
+    return compiled
+
+
+def _reset() -> None:
+    """What `torch.compiler.reset()` calls: empties what this process holds in memory."""
+    group_code.forget()
+
+
+polydl.reset = _reset  # type: ignore[attr-defined]  # torch looks for it there
+
+
+def _boxed(o: BackendOptions, *, forward: bool) -> Callable[..., Any]:
+    def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        function = compiled(gm, _static_inputs() if forward else (), o)
+        function._boxed_call = True  # type: ignore[attr-defined]  # takes one list and empties it
+        return function
+
+    return compiler
+
+
+def compiled(
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings = _LOWERINGS
+) -> Function:
+    """The function of a graph of ATen operators with `meta["val"]`; `static` are the numbers of the inputs that are
+    the same tensors in every call."""
+
+    def one(part: fx.GraphModule) -> Function:
+        eager = Checked.reference(part) if o.check else None
+        function, report, watches = compile_graph(part, static, o, lowerings)
+        _watches.update(watches)
+        _tell(report, o)
+        return function if eager is None else Checked(function, eager, report)
+
+    return PerSizes(gm, one, o.sizes) if symbolic(gm) else one(gm)
+
+
+def _static_inputs() -> tuple[int, ...]:
+    """Numbers of the inputs of the graph that is compiled which are parameters or buffers and are not changed by it."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return ()
+    changed = set(metadata.mutated_inp_runtime_indices)
+    return tuple(i for i in metadata.static_input_indices if i not in changed)
+
+
+def _tell(report: GraphReport, o: BackendOptions) -> None:
+    if o.report is None:
+        return
+    if isinstance(o.report, str | Path):
+        with Path(o.report).open("a", encoding="utf-8") as file:
+            file.write(f"{report}\n\n")
+    else:
+        o.report(report)
+
+
+def register() -> None:
+    """Make the backend known to torch, where polydl is used from a source tree that is not installed."""
+    from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
+
+    list_backends()
+    if "polydl" not in _BACKENDS:
+        register_backend(polydl, name="polydl")
+
+
+def refresh() -> None:
+    """Forget what was computed of parameters, so that the next call of each graph computes it again: after changes that
+    PyTorch does not count, such as those of `parameter.data` or through NumPy."""
+    for watch in list(_watches):
+        watch.forget()
+
+
+def explain(
+    model: Callable[..., Any], *args: Any, options: Mapping[str, object] | None = None, **kwargs: Any
+) -> Explained:
+    """What the backend makes of a model for these arguments: groups, what eager PyTorch runs and why. Runs it once."""
+    reports: list[GraphReport] = []
+    told_options: dict[str, Any] = {**(options or {}), "report": reports.append}
+    # A function of its own: what was compiled of the model before stays, and is not taken.
+    told = torch.compile(lambda *a, **k: model(*a, **k), backend=polydl, options=told_options)
+    told(*args, **kwargs)
+    return Explained(tuple(reports))

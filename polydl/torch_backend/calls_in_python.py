@@ -1,0 +1,109 @@
+"""`Region` and `Watch` in Python: the slow twins of those in templates/torch_call.c, for where that cannot be compiled.
+
+A region's values are numbered: inputs, outputs, then inner values, which lie in an arena.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from polydl.native.forked import usable_threads
+
+Call = tuple[int, tuple[int, ...]]
+"""The address of a C function that takes an array of addresses, and the numbers of the values it is given."""
+Made = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
+"""Sizes, strides (elements) and dtype of an output."""
+
+
+class Region:
+    """Runs C functions on tensors.
+
+    `region(*inputs)` makes the outputs, runs `calls` in order, and returns the output, or a tuple of several. The lock
+    of the interpreter is released (here always; in C if `release`). `owners` are kept alive as long as the region is.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: Sequence[Made], offsets: Sequence[int], arena_bytes: int, calls: Sequence[Call],
+        release: bool, owners: object,
+    ) -> None:  # fmt: skip
+        total = inputs + len(outputs) + len(offsets)
+        wrong = [i for _, indices in calls for i in indices if not 0 <= i < total]
+        if wrong:
+            raise ValueError(f"no value {wrong[0]} in a region of {total}")
+        self._inputs, self._outputs, self._offsets = inputs, tuple(outputs), tuple(offsets)
+        self._bytes, self._owners = arena_bytes, owners
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self._calls = [(kind(address), (ctypes.c_void_p * max(1, len(i)))(), i) for address, i in calls]
+        self._arenas: list[Any] = []
+        self.arenas = 0
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """Raises TypeError for another number of tensors or something else than tensors."""
+        if len(inputs) != self._inputs:
+            raise TypeError(f"this region takes {self._inputs} tensors, not {len(inputs)}")
+        addresses = [_address(t) for t in inputs]
+        made = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in self._outputs]
+        addresses += [t.data_ptr() for t in made]
+        threads = torch.get_num_threads()  # also gives a new thread torch's number of OpenMP threads
+        arena = None
+        if self._bytes:
+            if self._arenas:
+                arena = self._arenas.pop()
+            else:
+                arena = torch.empty(self._bytes, dtype=torch.uint8)  # aligned to 64 bytes
+                self.arenas += 1
+            addresses += [arena.data_ptr() + offset for offset in self._offsets]
+        usable = usable_threads(threads)
+        if usable != threads:
+            torch.set_num_threads(usable)
+        for function, _, indices in self._calls:
+            function((ctypes.c_void_p * max(1, len(indices)))(*(addresses[i] for i in indices)))
+        if usable != threads:
+            torch.set_num_threads(threads)
+        if arena is not None:
+            self._arenas.append(arena)
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+class Watch:
+    """Keeps what was computed of tensors until one of them changes.
+
+    `watch(*tensors)` returns `compute(*tensors)`, computed anew only if one of the tensors is another object, has other
+    memory or another version. The record holds the tensors and their storages, so that no address that it compares is
+    used again. Tensors without a version counter (those of inference mode) are computed anew each time.
+    """
+
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        self._compute = compute
+        self._record: tuple[tuple[Any, ...], tuple[Any, ...], Any] | None = None
+        self.computed = 0
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        key = tuple((_address(t), None if t.is_inference() else t._version) for t in tensors)
+        record = self._record
+        if (
+            record is not None
+            and record[1] == key
+            and all(a is b for (a, _), b in zip(record[0], tensors, strict=True))
+        ):
+            return record[2]
+        owners = tuple((t, t.untyped_storage()) for t in tensors)
+        result = self._compute(*tensors)
+        self.computed += 1
+        if all(version is not None for _, version in key):
+            self._record = owners, key, result
+        return result
+
+    def forget(self) -> None:
+        """Forget the result, so that the next call computes it."""
+        self._record = None
+
+
+def _address(tensor: object) -> int:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"a compiled graph takes tensors, not {type(tensor).__name__}")
+    return tensor.data_ptr()

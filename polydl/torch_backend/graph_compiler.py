@@ -1,0 +1,288 @@
+"""A graph of ATen operators becomes a function: regions as calls of C, the rest as eager PyTorch."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import fx
+
+from polydl.base.errors import PolyDLError
+from polydl.torch_backend import arena_layout, call_extension, fold, group_code, straight_line
+from polydl.torch_backend.backend_options import BackendOptions
+from polydl.torch_backend.decompositions import expand
+from polydl.torch_backend.graph_levels import Region, Unit, units
+from polydl.torch_backend.graph_report import GraphReport, GroupReport, RegionReport
+from polydl.torch_backend.graph_values import Reason, Value
+from polydl.torch_backend.group_code import GroupCode
+from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, reason
+
+RELEASED = 200_000.0
+"""Work of a region (floating-point operations plus bytes) from which its calls release the interpreter's lock: that
+takes as long as some 10 µs of work are worth."""
+
+Function = Callable[[list[Any]], Sequence[Any]]
+"""Takes a list of inputs, which it empties, and returns the outputs."""
+
+
+class BackendWarning(UserWarning):
+    """Something that could not be compiled is run by eager PyTorch."""
+
+
+class Group(Protocol):
+    """`groups.Group`: operators that are one function of C."""
+
+    @property
+    def nodes(self) -> tuple[fx.Node, ...]: ...
+    @property
+    def inputs(self) -> tuple[Value, ...]: ...
+    @property
+    def outputs(self) -> tuple[Value, ...]: ...
+    @property
+    def work(self) -> float: ...
+
+    def text(self, name: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lowerings:
+    """What turns operators into loops: `support.lowering` and `groups.groups`, or others in tests."""
+
+    lowering: Lowering
+    groups: Callable[[Sequence[fx.Node], Sequence[fx.Node]], Sequence[Group]]
+
+
+@dataclass(slots=True)
+class _Failed:
+    """Operators that could not be compiled, and why."""
+
+    nodes: dict[fx.Node, Reason] = field(default_factory=dict)
+
+    def add(self, nodes: Sequence[fx.Node], error: Exception, text: str | None, o: BackendOptions) -> None:
+        """One warning for a group; raises the error again if options say so."""
+        if o.strict:
+            raise PolyDLError(f"{nodes[0].name}: cannot be compiled: {error}") from error
+        kind = "" if isinstance(error, PolyDLError) else f"{type(error).__name__}: "
+        names = ", ".join(node.name for node in nodes)
+        kept = f" (its C is {_kept(text)})" if text is not None else ""
+        warnings.warn(f"eager PyTorch runs {names}: {kind}{error}{kept}", BackendWarning, stacklevel=2)
+        for node in nodes:
+            self.nodes[node] = reason(node, f"its group cannot be compiled: {kind}{error}")
+
+
+def _kept(text: str) -> Path:
+    """A file with the C of a group that could not be compiled."""
+    from polydl.frontend.inline import located
+
+    return located(text)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A group with its code."""
+
+    group: Group
+    code: GroupCode
+
+
+def compile_graph(
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings
+) -> tuple[Function, GraphReport, list[Any]]:
+    """The function of a graph, its report, and the watches on its parameters (`call_extension`).
+
+    `static` are the numbers of inputs that are the same tensors in every call. Every node has `meta["val"]`; the graph
+    is changed. Raises PolyDLError for an operator without loops if options are strict; other failures leave a group to
+    eager PyTorch, with a BackendWarning.
+    """
+    begin = time.perf_counter()
+    gm.graph.eliminate_dead_code(lambda node: node.is_impure())
+    _describe_constants(gm)
+    expand(gm, lowerings.lowering)
+    parts: list[fold.Part] = []
+    if o.weights != "live":
+        gm, parts = fold.split(gm, static)
+    failed = _Failed()
+
+    def lowering(node: fx.Node) -> Reason | None:
+        return failed.nodes.get(node) or lowerings.lowering(node)
+
+    while True:
+        before = len(failed.nodes)
+        found, reasons = kinds(gm.graph, lowering)
+        if o.strict and reasons:
+            listed = "\n".join(map(str, reasons))
+            raise PolyDLError(f"{len(reasons)} operators have no loops:\n{listed}", hint="leave out strict=True")
+        cut = units(gm.graph, found)
+        grouped = _grouped(cut, lowerings, o, failed)
+        made = _built(grouped, o, failed)
+        if len(failed.nodes) == before:
+            break
+    module = call_extension.calls(o.cc)
+    regions: dict[int, straight_line.RegionCall] = {}
+    reports: list[RegionReport] = []
+    for number, groups in made.items():
+        unit = cut[number]
+        assert isinstance(unit, Region)
+        regions[number], region_report = _region(unit, groups, module)
+        reports.append(region_report)
+    folds, watches = _folds(gm, parts, o, module)
+    function, text = straight_line.function_of(gm, cut, regions, folds)
+    operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
+    seconds = time.perf_counter() - begin
+    report = GraphReport(operators, tuple(reports), tuple(reasons), sum(part.results for part in parts), text, seconds)
+    return function, report, watches
+
+
+def _describe_constants(gm: fx.GraphModule) -> None:
+    """Give the constants of a graph a `meta["val"]`."""
+    for node in gm.graph.find_nodes(op="get_attr"):
+        if "val" not in node.meta:
+            found: Any = gm
+            for name in str(node.target).split("."):
+                found = getattr(found, name)
+            if isinstance(found, torch.Tensor):
+                node.meta["val"] = found
+
+
+def _grouped(
+    cut: Sequence[Unit], lowerings: Lowerings, o: BackendOptions, failed: _Failed
+) -> dict[int, Sequence[Group]]:
+    """The groups of each region, by the number of the unit."""
+    made: dict[int, Sequence[Group]] = {}
+    for number, unit in enumerate(cut):
+        if isinstance(unit, Region):
+            try:
+                made[number] = _checked(unit, lowerings.groups(unit.nodes, unit.wanted))
+            except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
+                failed.add([node for node in unit.nodes if node not in failed.nodes], error, None, o)
+    return made
+
+
+def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:
+    """The groups. Raises PolyDLError if one reads what no group before it wrote, or what is wanted is not written."""
+    inside, written = set(unit.nodes), set[fx.Node]()
+    for group in groups:
+        for value in group.inputs:
+            if value.node in inside and value.node not in written:
+                raise PolyDLError(f"{value.node.name} is read before it is written")
+        written.update(value.node for value in group.outputs)
+    missing = [node.name for node in unit.wanted if node not in written]
+    if missing:
+        raise PolyDLError(f"no group writes {', '.join(missing)}")
+    return groups
+
+
+def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _Failed) -> dict[int, list[_Made]]:
+    """The code of each group; groups with most work are searched, as many as options say."""
+    named = {id(group): group_code.name_of(group.text) for groups in grouped.values() for group in groups}
+    heaviest = sorted(((group.work, named[id(group)]) for groups in grouped.values() for group in groups), reverse=True)
+    searched = set(list(dict.fromkeys(name for _, name in heaviest))[: o.groups])
+    made: dict[int, list[_Made]] = {}
+    wrong: set[str] = set()
+    for number, groups in grouped.items():
+        made[number] = []
+        for group in groups:
+            name = named[id(group)]
+            try:
+                arguments = len(group.inputs) + len(group.outputs)
+                code = group_code.made(group.text, arguments, o, search=name in searched)
+                made[number].append(_Made(group, code))
+            except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
+                if name in wrong:
+                    for node in group.nodes:
+                        failed.nodes[node] = reason(node, "its group cannot be compiled, like an equal one")
+                else:
+                    failed.add(group.nodes, error, group.text(name), o)
+                wrong.add(name)
+    return made
+
+
+def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_line.RegionCall, RegionReport]:
+    """The call of a region's groups, in order."""
+    written = {value.node: value for one in made for value in one.group.outputs}
+    outputs = [written[node] for node in unit.wanted]
+    inputs = list(dict.fromkeys(value.node for one in made for value in one.group.inputs if value.node not in written))
+    inner = [value for node, value in written.items() if node not in unit.wanted]
+    number = {node: i for i, node in enumerate([*inputs, *unit.wanted, *(value.node for value in inner)])}
+    lives = [_life(value, made) for value in inner]
+    offsets, arena = arena_layout.offsets(lives)
+    calls = tuple(
+        (one.code.address, tuple(number[value.node] for value in (*one.group.inputs, *one.group.outputs)))
+        for one in made
+    )
+    work = sum(one.group.work for one in made)
+    function = module.Region(
+        len(inputs), tuple((value.sizes, value.strides, value.dtype) for value in outputs), tuple(offsets), arena,
+        calls, work >= RELEASED, tuple(one.code.library for one in made),
+    )  # fmt: skip
+    reports = tuple(
+        GroupReport(
+            one.code.name, tuple(node.name for node in one.group.nodes),
+            tuple(str(node.target) for node in one.group.nodes), one.code.how, one.code.variants, one.group.work,
+            one.code.written, one.code.text, one.code.file,
+        )
+        for one in made
+    )  # fmt: skip
+    call = straight_line.RegionCall(function, tuple(inputs), unit.wanted)
+    return call, RegionReport(reports, len(inputs), len(outputs), arena)
+
+
+def _life(value: Value, made: Sequence[_Made]) -> arena_layout.Life:
+    steps = [
+        i for i, one in enumerate(made) if any(v.node is value.node for v in (*one.group.inputs, *one.group.outputs))
+    ]
+    return arena_layout.Life(value.elements * value.dtype.itemsize, steps[0], steps[-1])
+
+
+def _folds(
+    gm: fx.GraphModule, parts: Sequence[fold.Part], o: BackendOptions, module: Any
+) -> tuple[list[straight_line.FoldCall], list[Any]]:
+    """The calls of what depends on parameters alone, and their watches."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    following = iter(placeholders[len(placeholders) - sum(part.results for part in parts) :])
+    calls: list[straight_line.FoldCall] = []
+    watches: list[Any] = []
+    for part in parts:
+        found, _ = kinds(part.gm.graph, _nothing)
+        run, _ = straight_line.function_of(part.gm, units(part.gm.graph, found), {})
+        watch = (_Frozen if o.weights == "frozen" else module.Watch)(_computed(run))
+        watches.append(watch)
+        outputs = tuple(next(following) for _ in range(part.results))
+        calls.append(straight_line.FoldCall(watch, part.inputs, outputs))
+    return calls, watches
+
+
+def _nothing(node: fx.Node) -> Reason:
+    return reason(node, "it is computed of parameters, when they change")
+
+
+def _computed(run: Function) -> Callable[..., Any]:
+    def compute(*tensors: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return run(list(tensors))
+
+    return compute
+
+
+class _Frozen:
+    """What was computed of tensors once, whatever happens to them."""
+
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        self._compute = compute
+        self._result: Any = None
+        self.computed = 0
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        if self._result is None:
+            self._result = self._compute(*tensors)
+            self.computed += 1
+        return self._result
+
+    def forget(self) -> None:
+        """Forget the result, so that the next call computes it."""
+        self._result = None

@@ -1,0 +1,520 @@
+/* Calls of compiled graphs from Python: `Region`, which runs the groups of a region on tensors, and `Watch`, which
+   keeps what was computed of tensors until one of them changes. polydl/torch_backend/calls_in_python.py has both in
+   Python, for where this file cannot be compiled; tests hold them equal.
+
+   Addresses of tensors come from torch.Tensor.__dlpack_c_exchange_api__ (DLPack 1.3): nothing of torch is included. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <omp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <structmember.h>
+#include <sys/mman.h>
+
+typedef struct {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} DLTensor;
+
+typedef struct {
+    uint32_t major, minor;
+    void *previous;
+    void *allocate, *from_object, *to_object;
+    int (*view)(void *object, DLTensor *out);
+    void *stream;
+} Exchange;
+
+static const Exchange *exchange;
+static PyTypeObject *tensor_type;
+static PyObject *empty_strided, *get_num_threads, *version_name;
+static int forked; /* whether this process may have lost the threads of the one that it was forked from */
+static int used;   /* whether groups have run */
+
+/* The address of a tensor's first element in `out`; -1 with an exception. */
+static int address_of(PyObject *object, void **out)
+{
+    DLTensor view;
+    if (!PyObject_TypeCheck(object, tensor_type)) {
+        PyErr_Format(PyExc_TypeError, "a compiled graph takes tensors, not %s", Py_TYPE(object)->tp_name);
+        return -1;
+    }
+    if (exchange->view(object, &view)) return -1;
+    *out = view.data ? (char *)view.data + view.byte_offset : NULL;
+    return 0;
+}
+
+/* ---- Region ---- */
+
+typedef struct {
+    void (*function)(void *const *);
+    int count, *indices;
+} Call;
+
+typedef struct Arena {
+    struct Arena *next;
+    char *memory;
+} Arena;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Py_ssize_t inputs, outputs, inner, calls, widest;
+    PyObject **make; /* of each output: tuple (sizes, strides, dtype) */
+    size_t *offsets; /* of each inner value in the arena */
+    size_t arena_bytes;
+    Call *call;
+    int release;
+    Arena *arenas; /* that no call uses; the interpreter's lock guards the list */
+    PyObject *owners;
+    Py_ssize_t made; /* arenas in all */
+} Region;
+
+static Arena *arena_new(size_t bytes)
+{
+    Arena *arena = malloc(sizeof *arena);
+    size_t whole = (bytes + 63) / 64 * 64, align = 64;
+    if (!arena) return NULL;
+    if (whole >= (size_t)2 << 20) align = (size_t)2 << 20, whole = (whole + align - 1) / align * align;
+    arena->next = NULL;
+    arena->memory = aligned_alloc(align, whole);
+    if (!arena->memory) {
+        free(arena);
+        return NULL;
+    }
+    if (align > 64) madvise(arena->memory, whole, MADV_HUGEPAGE);
+    return arena;
+}
+
+static void run_calls(const Region *self, void *const *all, void **some)
+{
+    for (Py_ssize_t k = 0; k < self->calls; k++) {
+        const Call *call = &self->call[k];
+        for (int i = 0; i < call->count; i++) some[i] = all[call->indices[i]];
+        call->function(some);
+    }
+}
+
+static PyObject *region_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    Region *self = (Region *)object;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf), total = self->inputs + self->outputs + self->inner;
+    if (given != self->inputs || (names && PyTuple_GET_SIZE(names))) {
+        PyErr_Format(PyExc_TypeError, "this region takes %zd tensors, not %zd", self->inputs, given);
+        return NULL;
+    }
+    void *few[96], **all = few;
+    if (total + self->widest > 96 && !(all = malloc(sizeof *all * (total + self->widest)))) return PyErr_NoMemory();
+    Arena *arena = NULL;
+    PyObject *result = NULL, *threads = NULL;
+    for (Py_ssize_t i = 0; i < given; i++)
+        if (address_of(args[i], &all[i])) goto done;
+    result = PyTuple_New(self->outputs);
+    if (!result) goto done;
+    for (Py_ssize_t i = 0; i < self->outputs; i++) {
+        PyObject *one = PyObject_Call(empty_strided, self->make[i], NULL);
+        if (!one || address_of(one, &all[given + i])) {
+            Py_XDECREF(one);
+            Py_CLEAR(result);
+            goto done;
+        }
+        PyTuple_SET_ITEM(result, i, one);
+    }
+    threads = PyObject_CallNoArgs(get_num_threads); /* a new thread gets torch's number of OpenMP threads by this */
+    if (!threads) {
+        Py_CLEAR(result);
+        goto done;
+    }
+    Py_DECREF(threads);
+    if (self->arena_bytes) {
+        if (self->arenas) {
+            arena = self->arenas;
+            self->arenas = arena->next;
+        } else {
+            arena = arena_new(self->arena_bytes);
+            self->made += arena != NULL;
+        }
+        if (!arena) {
+            Py_CLEAR(result);
+            PyErr_NoMemory();
+            goto done;
+        }
+        for (Py_ssize_t i = 0; i < self->inner; i++)
+            all[given + self->outputs + i] = arena->memory + self->offsets[i];
+    }
+    int before = 0;
+    if (forked) before = omp_get_max_threads(), omp_set_num_threads(1);
+    used = 1;
+    if (self->release) {
+        Py_INCREF(object);
+        Py_BEGIN_ALLOW_THREADS
+        run_calls(self, all, all + total);
+        Py_END_ALLOW_THREADS
+        Py_DECREF(object);
+    } else
+        run_calls(self, all, all + total);
+    if (before) omp_set_num_threads(before);
+    if (arena) {
+        arena->next = self->arenas;
+        self->arenas = arena;
+    }
+    if (self->outputs == 1) {
+        PyObject *one = PyTuple_GET_ITEM(result, 0);
+        Py_INCREF(one);
+        Py_DECREF(result);
+        result = one;
+    }
+done:
+    if (all != few) free(all);
+    return result;
+}
+
+static int indices_of(PyObject *tuple, Call *call, Py_ssize_t below)
+{
+    call->count = (int)PyTuple_GET_SIZE(tuple);
+    call->indices = malloc(sizeof(int) * (call->count ? call->count : 1));
+    if (!call->indices) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < call->count; i++) {
+        long index = PyLong_AsLong(PyTuple_GET_ITEM(tuple, i));
+        if (index == -1 && PyErr_Occurred()) return -1;
+        if (index < 0 || index >= below) {
+            PyErr_Format(PyExc_ValueError, "no value %ld in a region of %zd", index, below);
+            return -1;
+        }
+        call->indices[i] = (int)index;
+    }
+    return 0;
+}
+
+/* Region(inputs, outputs: ((sizes, strides, dtype), …), offsets: (bytes, …), arena_bytes, calls: ((address, indices),
+   …), release, owners) */
+static PyObject *region_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    Py_ssize_t inputs, arena_bytes;
+    PyObject *outputs, *offsets, *calls, *owners;
+    int release;
+    if (names && PyDict_GET_SIZE(names)) {
+        PyErr_SetString(PyExc_TypeError, "Region takes no names");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "nO!O!nO!pO", &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &offsets, &arena_bytes,
+                          &PyTuple_Type, &calls, &release, &owners))
+        return NULL;
+    Region *self = (Region *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = region_call;
+    self->inputs = inputs, self->arena_bytes = (size_t)arena_bytes, self->release = release;
+    self->make = calloc(PyTuple_GET_SIZE(outputs) + 1, sizeof *self->make);
+    self->offsets = calloc(PyTuple_GET_SIZE(offsets) + 1, sizeof *self->offsets);
+    self->call = calloc(PyTuple_GET_SIZE(calls) + 1, sizeof *self->call);
+    Py_INCREF(owners);
+    self->owners = owners;
+    if (!self->make || !self->offsets || !self->call) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    for (; self->outputs < PyTuple_GET_SIZE(outputs); self->outputs++) {
+        self->make[self->outputs] = PyTuple_GET_ITEM(outputs, self->outputs);
+        Py_INCREF(self->make[self->outputs]);
+    }
+    for (; self->inner < PyTuple_GET_SIZE(offsets); self->inner++) {
+        self->offsets[self->inner] = PyLong_AsSize_t(PyTuple_GET_ITEM(offsets, self->inner));
+        if (PyErr_Occurred()) goto failed;
+    }
+    for (; self->calls < PyTuple_GET_SIZE(calls); self->calls++) {
+        PyObject *address, *indices, *one = PyTuple_GET_ITEM(calls, self->calls);
+        if (!PyArg_ParseTuple(one, "O!O!", &PyLong_Type, &address, &PyTuple_Type, &indices)) goto failed;
+        Call *call = &self->call[self->calls];
+        call->function = (void (*)(void *const *))PyLong_AsVoidPtr(address);
+        if (PyErr_Occurred() || indices_of(indices, call, inputs + self->outputs + self->inner)) {
+            free(call->indices);
+            goto failed;
+        }
+        if (call->count > self->widest) self->widest = call->count;
+    }
+    return (PyObject *)self;
+failed:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void region_free(PyObject *object)
+{
+    Region *self = (Region *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    while (self->arenas) {
+        Arena *next = self->arenas->next;
+        free(self->arenas->memory);
+        free(self->arenas);
+        self->arenas = next;
+    }
+    for (Py_ssize_t i = 0; self->make && i < self->outputs; i++) Py_DECREF(self->make[i]);
+    for (Py_ssize_t i = 0; self->call && i < self->calls; i++) free(self->call[i].indices);
+    free(self->make);
+    free(self->offsets);
+    free(self->call);
+    Py_XDECREF(self->owners);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef region_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Region, vectorcall), READONLY, NULL},
+    {"arenas", T_PYSSIZET, offsetof(Region, made), READONLY, "Arenas that were made: one for each call at a time."},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyType_Slot region_slots[] = {
+    {Py_tp_new, region_new}, {Py_tp_dealloc, region_free}, {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, region_members}, {0, NULL},
+};
+static PyType_Spec region_spec = {
+    "polydl_torch_call.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, region_slots,
+};
+
+/* ---- Watch ---- */
+
+typedef struct {
+    PyObject *tensor, *storage;
+    void *address;
+    long version;
+} Record;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *compute, *result, *storage_name, *weakrefs;
+    Py_ssize_t count;
+    Record *records;
+    Py_ssize_t computed;
+} Watch;
+
+static void records_free(Record *records, Py_ssize_t count)
+{
+    if (!records) return;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_XDECREF(records[i].tensor);
+        Py_XDECREF(records[i].storage);
+    }
+    free(records);
+}
+
+/* A tensor's version counter; -1 if it has none (inference tensors), -2 with an exception. */
+static long version_of(PyObject *tensor)
+{
+    PyObject *found = PyObject_GetAttr(tensor, version_name);
+    if (!found) {
+        if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -2;
+        PyErr_Clear();
+        return -1;
+    }
+    long version = PyLong_AsLong(found);
+    Py_DECREF(found);
+    return version == -1 && PyErr_Occurred() ? -2 : version;
+}
+
+static PyObject *watch_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    Watch *self = (Watch *)object;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    if (names && PyTuple_GET_SIZE(names)) {
+        PyErr_SetString(PyExc_TypeError, "Watch takes no names");
+        return NULL;
+    }
+    if (self->result && count == self->count) {
+        Py_ssize_t i = 0;
+        for (; i < count; i++) {
+            const Record *record = &self->records[i];
+            void *address;
+            if (args[i] != record->tensor) break;
+            if (address_of(args[i], &address)) return NULL;
+            if (address != record->address) break;
+            long version = version_of(args[i]);
+            if (version == -2) return NULL;
+            if (version < 0 || version != record->version) break;
+        }
+        if (i == count) {
+            Py_INCREF(self->result);
+            return self->result;
+        }
+    }
+    /* Versions are read before anything is computed: what is changed meanwhile has another one at the next call. */
+    Record *records = calloc(count + 1, sizeof *records);
+    int lasting = 1;
+    if (!records) return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Record *record = &records[i];
+        if (address_of(args[i], &record->address)) goto failed;
+        record->version = version_of(args[i]);
+        if (record->version == -2) goto failed;
+        if (record->version < 0) lasting = 0;
+        record->storage = PyObject_CallMethodNoArgs(args[i], self->storage_name);
+        if (!record->storage) goto failed;
+        Py_INCREF(args[i]);
+        record->tensor = args[i];
+    }
+    PyObject *result = PyObject_Vectorcall(self->compute, args, count, NULL);
+    if (!result) goto failed;
+    self->computed++;
+    if (!lasting) {
+        records_free(records, count);
+        return result;
+    }
+    Record *old = self->records;
+    PyObject *old_result = self->result;
+    Py_ssize_t old_count = self->count;
+    Py_INCREF(result);
+    self->records = records, self->count = count, self->result = result;
+    records_free(old, old_count);
+    Py_XDECREF(old_result);
+    return result;
+failed:
+    records_free(records, count);
+    return NULL;
+}
+
+static int watch_clear(PyObject *object)
+{
+    Watch *self = (Watch *)object;
+    Record *old = self->records;
+    Py_ssize_t count = self->count;
+    self->records = NULL, self->count = 0;
+    Py_CLEAR(self->result);
+    records_free(old, count);
+    return 0;
+}
+
+static int watch_clear_all(PyObject *object)
+{
+    watch_clear(object);
+    Py_CLEAR(((Watch *)object)->compute);
+    return 0;
+}
+
+static PyObject *watch_forget(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    watch_clear(object);
+    Py_RETURN_NONE;
+}
+
+static int watch_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Watch *self = (Watch *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->compute);
+    Py_VISIT(self->result);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_VISIT(self->records[i].tensor);
+        Py_VISIT(self->records[i].storage);
+    }
+    return 0;
+}
+
+static PyObject *watch_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    PyObject *compute;
+    if (names && PyDict_GET_SIZE(names)) {
+        PyErr_SetString(PyExc_TypeError, "Watch takes no names");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O", &compute)) return NULL;
+    Watch *self = (Watch *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = watch_call;
+    Py_INCREF(compute);
+    self->compute = compute;
+    self->storage_name = PyUnicode_InternFromString("untyped_storage");
+    if (!self->storage_name) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void watch_free(PyObject *object)
+{
+    Watch *self = (Watch *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs) PyObject_ClearWeakRefs(object);
+    watch_clear_all(object);
+    Py_XDECREF(self->storage_name);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef watch_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Watch, vectorcall), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Watch, weakrefs), READONLY, NULL},
+    {"computed", T_PYSSIZET, offsetof(Watch, computed), READONLY, "How many times it was computed."},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyMethodDef watch_methods[] = {
+    {"forget", watch_forget, METH_NOARGS, "Forget the result, so that the next call computes it."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot watch_slots[] = {
+    {Py_tp_new, watch_new}, {Py_tp_dealloc, watch_free}, {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, watch_members}, {Py_tp_methods, watch_methods}, {Py_tp_traverse, watch_traverse},
+    {Py_tp_clear, watch_clear_all}, {0, NULL},
+};
+static PyType_Spec watch_spec = {
+    "polydl_torch_call.Watch", sizeof(Watch), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC, watch_slots,
+};
+
+/* ---- the module ---- */
+
+/* setup(tensor type, exchange capsule, empty_strided(sizes, strides, dtype), get_num_threads) */
+static PyObject *setup(PyObject *module, PyObject *args)
+{
+    PyObject *type, *capsule, *empty, *threads;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OOO", &PyType_Type, &type, &capsule, &empty, &threads)) return NULL;
+    const Exchange *found = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (!found) return NULL;
+    if (found->major != 1) {
+        PyErr_Format(PyExc_RuntimeError, "DLPack %u.%u is not version 1", found->major, found->minor);
+        return NULL;
+    }
+    Py_INCREF(type), Py_INCREF(empty), Py_INCREF(threads);
+    exchange = found, tensor_type = (PyTypeObject *)type, empty_strided = empty, get_num_threads = threads;
+    Py_RETURN_NONE;
+}
+
+static PyObject *in_child(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    forked |= used;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"setup", setup, METH_VARARGS, "Give the module what it needs of torch."},
+    {"in_child", in_child, METH_NOARGS, "After a fork: one thread from now on, if groups have run before it."},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "polydl_torch_call", NULL, -1, methods, NULL, NULL, NULL,
+                                        NULL};
+
+PyMODINIT_FUNC PyInit_polydl_torch_call(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) return NULL;
+    version_name = PyUnicode_InternFromString("_version");
+    PyObject *region = PyType_FromSpec(&region_spec), *watch = PyType_FromSpec(&watch_spec);
+    if (!version_name || !region || !watch || PyModule_AddObject(module, "Region", region) ||
+        PyModule_AddObject(module, "Watch", watch)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}
