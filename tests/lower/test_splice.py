@@ -23,7 +23,7 @@ void f(int n, float *restrict x, float *restrict y)
 
 def test_helpers_of_regions_of_one_function_stand_in_their_order() -> None:
     """The later region needs a helper of the earlier one, and has one that would come first in the alphabet."""
-    program = polydl.load(TWO_REGIONS)
+    program = polydl.load(TWO_REGIONS, sizes={"n": 10})
     first = Generated(("z_types", "m_functions"), "a();")
     second = Generated(("z_types", "a_functions"), "b();")
     text = splice(program.source, list(zip(program.scops, (first, second), strict=True)), "")
