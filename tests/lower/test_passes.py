@@ -96,6 +96,16 @@ def test_conditions_leave_vector_loops() -> None:
     ]
 
 
+def test_of_conditions_that_leave_vector_loops_the_strongest_is_asked() -> None:
+    def bound(op: str, number: int) -> Expr:
+        return Binary(op, N, Binary("+" if number > 0 else "-", AT_J, Int(abs(number))))
+
+    body = Block(tuple(If(bound(*one), USE) for one in ((">=", 2), ("<=", 9), (">=", 3), (">=", -1), ("<=", 7))))
+    found = unswitched(Marked(Way.SIMD, loop("i", body)))
+    assert isinstance(found, Marked)
+    assert text(found.body)[0] == "if (n >= j + 3 && n <= j + 7) {"
+
+
 def test_conditions_on_the_loop_and_those_with_another_side_stay() -> None:
     for body in (If(Binary("<", AT_I, N), USE), If(Binary("<", AT_J, N), USE, USE)):
         marked = Marked(Way.SIMD, loop("i", body))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from polydl.lower.ctree import Block, Expr, For, If, Marked, Node, Way, every, names, with_children
+from polydl.lower.ctree import Binary, Block, Expr, For, If, Int, Marked, Node, Way, every, names, with_children
 
 
 def unswitched(node: Node, *, marked: bool = False) -> Node:
@@ -20,7 +20,7 @@ def unswitched(node: Node, *, marked: bool = False) -> Node:
             rest = with_children(node, unswitched)
             if not conditions:
                 return rest
-            return If(every(conditions), replace(node, body=_without(node.body, conditions)), rest)
+            return If(every(_strongest(conditions)), replace(node, body=_without(node.body, conditions)), rest)
         case For():
             return with_children(node, lambda child: unswitched(child, marked=marked and node.once))
         case _:
@@ -45,3 +45,43 @@ def _without(node: Node, conditions: tuple[Expr, ...]) -> Node:
     if isinstance(node, If) and node.condition in conditions:
         return _without(node.then, conditions)
     return with_children(node, lambda child: _without(child, conditions))
+
+
+def _strongest(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Conditions of which the others follow: of `n >= b + 2 && n >= b + 3` the second."""
+    bounds: dict[tuple[str, Expr, Expr], tuple[int, Expr]] = {}
+    found: list[Expr | tuple[str, Expr, Expr]] = []
+    for one in (part for condition in conditions for part in _conjuncts(condition)):
+        match one:
+            case Binary(">=" | "<=" as op, left, right):
+                base, offset = _offset(right)
+                tighter = offset if op == ">=" else -offset
+                key = (op, left, base)
+                if key not in bounds:
+                    found.append(key)
+                if key not in bounds or tighter > bounds[key][0]:
+                    bounds[key] = tighter, one
+            case _:
+                found.append(one)
+    return tuple(dict.fromkeys(bounds[one][1] if isinstance(one, tuple) else one for one in found))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    match condition:
+        case Binary("&&", left, right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield condition
+
+
+def _offset(value: Expr) -> tuple[Expr, int]:
+    """A value as another one and a constant."""
+    match value:
+        case Int(number):
+            return Int(0), number
+        case Binary("+" | "-" as op, left, Int(number)):
+            base, offset = _offset(left)
+            return base, offset + (number if op == "+" else -number)
+        case _:
+            return value, 0
