@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from polydl.base.by_identity import once_for_each
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, loads, on_operands
@@ -31,7 +32,7 @@ LEFT, RIGHT, OLD = Load(0), Load(1), Load(2)
 """What a step is made of (`Contraction.step`): the elements of the operands, and what was in the output before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Contraction:
     """`C[…] = step(left[…], right[…], C[…])` with affine addresses: every iterator moves each operand by a fixed
     stride. The step is `C += left * right` where nothing else is said; it may be any expression, as those of products
@@ -72,26 +73,12 @@ class Contraction:
         Where only B moves along the columns, the elements of A are broadcast; with another stride than 1 in B, the
         microkernel needs a packed copy of B then (`copied`). Else A is read in vectors, too (`windows`).
         """
-        pairs = ((self.left, self.right), (self.right, self.left))
-        if self.output.strides[columns] != 1:
-            return None
-        found = [(a, b) for a, b in pairs if b.strides[columns] != 0 and a.strides[columns] == 0]
-        windows = [(a, b) for a, b in pairs if self._is_window(a, b, columns)]
-        possible = [(a, b) for a, b in (*found, *windows) if self._rows(a, b, columns)]
-        return next(iter((*possible, *(found if self.step is None else ()))), None)
+        return _roles_of(self)[columns]
 
     def windows(self, columns: str) -> bool:
         """Whether A is read in vectors along `columns`, as the image of a window that slides over it is."""
         operands = self.roles(columns)
         return operands is not None and operands[0].strides[columns] != 0
-
-    def _is_window(self, a: Operand, b: Operand, columns: str) -> bool:
-        plain = self.uniform and self.element in (F32, F64) and bool(self.reductions)
-        return plain and a.strides[columns] == 1 and b.strides[columns] in (0, 1)
-
-    def _rows(self, a: Operand, b: Operand, columns: str) -> tuple[str, ...]:
-        moving = [i for i, stride in self.output.strides.items() if stride != 0 and a.strides[i] != 0 and i != columns]
-        return tuple(i for i in moving if b.strides[i] == 0 or self.alone)
 
     @property
     def uniform(self) -> bool:
@@ -115,13 +102,39 @@ class Contraction:
     def rows(self, columns: str) -> tuple[str, ...]:
         """Loops that can be the register block's rows beside `columns`: move C and A, not B."""
         operands = self.roles(columns)
-        return () if operands is None else self._rows(*operands, columns)
+        return () if operands is None else _rows(self, *operands, columns)
 
     @property
     def in_blocks(self) -> bool:
         """Whether it has rows beside its columns, so that a microkernel keeps blocks of sums in registers. One without
         (a matrix times a vector) is as well off with a sum in a scalar."""
         return any(self.rows(columns) for columns in self.columns())
+
+
+@once_for_each
+def _roles_of(found: Contraction) -> Mapping[str, tuple[Operand, Operand] | None]:
+    """`Contraction.roles` by iterator: a search asks for them a million times."""
+    return {columns: _roles(found, columns) for columns in found.output.strides}
+
+
+def _roles(found: Contraction, columns: str) -> tuple[Operand, Operand] | None:
+    pairs = ((found.left, found.right), (found.right, found.left))
+    if found.output.strides[columns] != 1:
+        return None
+    shared = [(a, b) for a, b in pairs if b.strides[columns] != 0 and a.strides[columns] == 0]
+    windows = [(a, b) for a, b in pairs if _is_window(found, a, b, columns)]
+    possible = [(a, b) for a, b in (*shared, *windows) if _rows(found, a, b, columns)]
+    return next(iter((*possible, *(shared if found.step is None else ()))), None)
+
+
+def _is_window(found: Contraction, a: Operand, b: Operand, columns: str) -> bool:
+    plain = found.uniform and found.element in (F32, F64) and bool(found.reductions)
+    return plain and a.strides[columns] == 1 and b.strides[columns] in (0, 1)
+
+
+def _rows(found: Contraction, a: Operand, b: Operand, columns: str) -> tuple[str, ...]:
+    moving = [i for i, stride in found.output.strides.items() if stride != 0 and a.strides[i] != 0 and i != columns]
+    return tuple(i for i in moving if b.strides[i] == 0 or found.alone)
 
 
 def contraction_at(found: Contraction, sized: Scop) -> Contraction:
