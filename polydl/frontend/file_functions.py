@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pycparser import c_ast
@@ -11,7 +10,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.steps_apart import stepped_apart
-from polydl.frontend.lower.inlined import expanded
+from polydl.frontend.lower.inlined import Calls, expanded
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
@@ -26,10 +25,8 @@ class Functions:
 
     own: tuple[c_ast.FuncDef, ...]
     """Definitions that stand in the file itself, in textual order."""
-    called: Mapping[str, c_ast.FuncDef]
-    """See lower.inlined.expanded."""
-    helpers: Mapping[str, frozenset[str]]
-    """See lower.inlined.expanded."""
+    calls: Calls
+    """What becomes of the calls of one by another."""
     scope: Scope
     """Names visible everywhere."""
     aliased: frozenset[str]
@@ -64,7 +61,7 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
         )
     definitions = [one for one in unit.externals if isinstance(one, c_ast.FuncDef)]
     aliased = every_function(definitions, file_scope)
-    called, helpers = expanded(functions, unit, file_scope)
-    for definition in (*functions, *called.values()):
+    calls = expanded(functions, unit, file_scope)
+    for definition in (*functions, *calls.expanded.values()):
         stepped_apart(definition.body)
-    return Functions(tuple(functions), called, helpers, file_scope, aliased)
+    return Functions(tuple(functions), calls, file_scope, aliased)

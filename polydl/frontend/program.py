@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from pycparser import c_ast
@@ -14,6 +14,7 @@ from polydl.base.recursion import deep
 from polydl.frontend.file_functions import Functions
 from polydl.frontend.lower.extract import GENERATED, extract, in_order
 from polydl.frontend.lower.extracted import Extracted, Options
+from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.regions import Finder, Found
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.narrow_types import check_compiler
@@ -162,14 +163,27 @@ class _Reading:
         del self.errors[known:], self.scops[before:]
         return False
 
-    def within(self, found: Found, calls: object = None) -> None:
+    def with_calls(self, whole: Found, runs: Sequence[Found]) -> None:
+        """Read loops with functions in the place of their calls, which are a region as a whole or none; else the runs
+        of loops among them that are there without."""
+        if not any(whole is run for run in runs):
+            many = [
+                node for item in whole.items for node in (item.block_items if isinstance(item, Expanded) else [item])
+            ]
+            if len(many) > _MANY_NESTS and self._in_runs(self.finder.apart(whole, _NESTS)):
+                return
+            known = len(self.errors)
+            if self._read(whole):
+                return
+            said = [error for error in self.errors[known:] if any(isinstance(item, Expanded) for item in whole.items)]
+            self.errors[known:] = said[:1]
+        for run in runs:
+            self.within(run)
+
+    def within(self, found: Found) -> None:
         """Read loops, or each of them, or those inside of them where they are no region as a whole, or one that would
-        be kept as it is written. `calls`: the same with functions in place of their calls, which is a region as a whole
-        or none."""
+        be kept as it is written."""
         known = len(self.errors)
-        if isinstance(calls, Found) and self._read(calls):
-            return
-        del self.errors[known:]
         whole = self.scops.pop() if self._read(found) else None
         if whole is not None and any(statement.depth for statement in whole.statements):
             if len(found.items) <= _MANY_NESTS or not self._in_runs(self.finder.apart(found, _NESTS)):
@@ -194,7 +208,7 @@ def _marked(reading: _Reading) -> tuple[Scop, ...]:
     """The regions between pragmas. Raises InputErrors."""
     finder, parsed = reading.finder, reading.parsed
     for definition in parsed.functions.own:
-        finder.search(parsed.functions.called.get(definition.decl.name, definition))
+        finder.search(parsed.functions.calls.expanded.get(definition.decl.name, definition))
     errors = list(finder.errors)
     inside = {pragma.index for found in finder.found for pragma in found.facts}
     for pragma in parsed.pragmas:
@@ -227,15 +241,19 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
     lost = [p for p in parsed.pragmas if p.index not in inside and p.kind != "pure"]
     if lost:
         raise InputErrors([_outside(pragma) for pragma in lost])
-    scops, errors, called, helpers = reading.scops, reading.errors, functions.called, functions.helpers
+    scops, errors, calls = reading.scops, reading.errors, functions.calls
+    called, helpers = calls.expanded, calls.helpers
     others: list[tuple[c_ast.FuncDef, InputError]] = []
     for definition in _asked(functions.own, unit, function, helpers):
         name = str(definition.decl.name)
-        if function is None and name in helpers and helpers[name] <= {scop.function for scop in scops}:
+        if function is None and _covered(name, helpers, {scop.function for scop in scops}):
             continue  # it is part of the regions that call it
         found = finder.nest(definition)
-        if isinstance(found, Found):
-            reading.within(found, finder.nest(called[name]) if name in called else None)
+        whole = finder.nest(called[name]) if name in called else found
+        if isinstance(whole, Found):
+            reading.with_calls(whole, [found] if isinstance(found, Found) else finder.runs(definition))
+        elif isinstance(found, Found):
+            reading.within(found)
         else:
             others.append((definition, found))
     generated = unit.source.text.startswith(GENERATED)
@@ -244,9 +262,8 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
         # Loops among other statements; those of main, which often only call the others, where there are none else.
         if definition.decl.name != "main" or not (scops or errors):
             runs = finder.runs(definition)
-            calls = finder.runs(called[definition.decl.name]) if definition.decl.name in called else [None] * len(runs)
-            for found, other in zip(runs, calls, strict=True):
-                reading.within(found, other)
+            for whole in finder.runs(called[definition.decl.name]) if definition.decl.name in called else runs:
+                reading.with_calls(whole, [run for run in runs if whole.start <= run.start < whole.end])
             if len(errors) > known:
                 said.add(definition.decl.name)
                 known = len(errors)
@@ -254,12 +271,18 @@ def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]
         taken = {"main", *(scop.function for scop in scops), *said}
         beside = [why for one, why in others if _has_loops(one) and one.decl.name not in taken]
         beside += [several.errors[0] for name, several in unit.unread.items() if name != "main" and _loops(unit, name)]
+        beside += [unit.places.error(why, at, topic="calls") for each in calls.refused.values() for at, why in each]
         return tuple(sorted(scops, key=lambda scop: scop.region.start)), tuple(in_order([*errors, *beside]))
     # The nearest to a scop first: functions that have loops.
     others.sort(key=lambda one: not _has_loops(one[0]))
     unread = [error for name, several in unit.unread.items() if function in (None, name) for error in several.errors]
     why_not = errors or [why for _, why in others if not generated]
     raise InputErrors([*unread, *why_not] or [_no_scop(unit, function)])
+
+
+def _covered(name: str, helpers: Mapping[str, frozenset[str]], done: Set[str]) -> bool:
+    """Whether a helper's loops are part of regions: its callers have one each, or are such helpers themselves."""
+    return name in helpers and all(by in done or _covered(by, helpers, done | {name}) for by in helpers[name])
 
 
 def _has_loops(function: c_ast.FuncDef) -> bool:

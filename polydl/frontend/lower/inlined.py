@@ -9,6 +9,9 @@
 
 What a function is given for a pointer stands in the pointer's place, so that its elements are those of the caller's
 arrays; numbers become variables. Functions of numbers alone stay calls, which compilers expand themselves.
+
+Calls that stand outside of loops are expanded where their loops are neighbours of others, so that one region holds
+them: the layers of a network, each a call. A call alone is a region where its function is.
 """
 
 from __future__ import annotations
@@ -34,33 +37,59 @@ _DEEPEST = 8
 """Functions that call each other."""
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
 _MAYBE = (c_ast.TernaryOp, *_LOOPS)
-_NEVER = (c_ast.Goto, c_ast.Label, c_ast.Switch, c_ast.Pragma, c_ast.CompoundLiteral, c_ast.InitList)
+_WHAT: Mapping[type, str] = {
+    c_ast.Goto: "it jumps",
+    c_ast.Label: "it has a label",
+    c_ast.Switch: "it has a switch",
+    c_ast.Pragma: "it has a pragma",
+    c_ast.CompoundLiteral: "it has a compound literal",
+    c_ast.InitList: "it has a list of initial values",
+}
+_NEVER = tuple(_WHAT)
 
 
-def expanded(
-    functions: Sequence[c_ast.FuncDef], unit: Unit, scope: Scope
-) -> tuple[dict[str, c_ast.FuncDef], dict[str, frozenset[str]]]:
-    """Those functions that call others of the file in loops, with the bodies of these in place of the calls, by name;
-    the trees are copies. And those that are static and are called nowhere else, with the functions that call them.
-    `scope`: that of the file.
+class Expanded(c_ast.Compound):
+    """What a call outside of loops runs, with the place of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of a file."""
+
+    expanded: Mapping[str, c_ast.FuncDef] = field(default_factory=dict)
+    """Those functions that call others of the file, with the bodies of these in place of the calls, by name; the trees
+    are copies."""
+    helpers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Those that are static and are called nowhere else, with the functions that call them."""
+    refused: Mapping[str, Sequence[tuple[Node, str]]] = field(default_factory=dict)
+    """By function the calls outside of loops that are not expanded, though others beside them could be part of one
+    region with them, each with the reason."""
+
+
+def expanded(functions: Sequence[c_ast.FuncDef], unit: Unit, scope: Scope) -> Calls:
+    """The calls of a file's functions. `scope`: that of the file.
 
     Programs' main functions are left alone: what they run is elsewhere.
     """
     if unit.fragments:
-        return {}, {}  # calls stand for what pragmas say
+        return Calls()  # calls stand for what pragmas say
     bodies = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.body is not None}
     before = {one.decl.name: _called(one) & bodies.keys() for one in functions}
     made: dict[str, c_ast.FuncDef] = {}
+    refused: dict[str, Sequence[tuple[Node, str]]] = {}
     for one in functions:
         if before[one.decl.name] and one.decl.name != "main":
             taken = copied(one)
-            if _Expander(unit, scope, bodies, taken).loops():
+            expander = _Expander(unit, scope, bodies, taken)
+            if expander.loops() | expander.outside(taken.body):
                 made[one.decl.name] = taken
+            if expander.refused:
+                refused[one.decl.name] = expander.refused
     static = {one.decl.name for one in functions if "static" in one.decl.storage}
     callers = {name: frozenset(by for by, called in before.items() if name in called) for name in static}
     helpers = {name for name, by in callers.items() if by}
     left = {name for one in functions if one.decl.name not in helpers for name in _called(made.get(one.decl.name, one))}
-    return made, {name: callers[name] for name in helpers - left}
+    return Calls(made, {name: callers[name] for name in helpers - left}, refused)
 
 
 def _called(function: c_ast.FuncDef) -> set[str]:
@@ -69,7 +98,7 @@ def _called(function: c_ast.FuncDef) -> set[str]:
 
 
 class _No(Exception):
-    """This call stays as it is."""
+    """This call stays as it is, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +121,16 @@ class _Expander:
     """Of the function, and of what was expanded."""
     types: dict[str, c_ast.Decl] = field(init=False)
     """The declarations of variables that the function sees."""
+    refused: list[tuple[Node, str]] = field(default_factory=list)
     made: int = 0
+    of_function: dict[str, set[str]] = field(default_factory=dict)
+    """The names that mean something where calls stand in functions of the file, as they are asked for."""
+    of_file: set[str] = field(init=False)
+    """The names that mean something everywhere."""
 
     def __post_init__(self) -> None:
+        self.of_function[self.function.decl.name] = _names(self.function)
+        self.of_file = {name for e in self.unit.externals if (name := _declared(e))}
         self.names = {name for external in self.unit.externals for name in _names(external)}
         own = [d for d in nodes(self.function.body) if isinstance(d, c_ast.Decl)]
         own += [p for p in parameters_of(self.function) if isinstance(p, c_ast.Decl)]
@@ -109,6 +145,65 @@ class _Expander:
             if id(loop) not in inside:
                 self.statements(loop, (self.function.decl.name,))
         return self.made > 0
+
+    def outside(self, block: c_ast.Compound) -> bool:
+        """Expand the calls in a block, outside of its loops, that are neighbours of loops or of other such calls;
+        whether there are any."""
+        self.of_function[self.function.decl.name] = _names(self.function) - _counters([self.function.body])
+        items, found = list(block.block_items or ()), False
+        for item in items:
+            parts = (item.iftrue, item.iffalse) if isinstance(item, c_ast.If) else (item,)
+            for part in parts:
+                found |= isinstance(part, c_ast.Compound) and self.outside(part)
+        at = 0
+        while at < len(items):
+            end = at
+            while end < len(items) and self._runs_loops(items[end]):
+                end += 1
+            if end - at > 1 and (made := self._neighbours(items[at:end])) is not None:
+                items[at:end] = made
+                found = True
+            at = max(end, at + 1)
+        block.block_items = items
+        return found
+
+    def _runs_loops(self, item: Node) -> bool:
+        """Whether a statement is a loop, or a call of a function of the file that has some."""
+        if isinstance(item, _LOOPS):
+            return True
+        definition = self._definition(item)
+        return definition is not None and self._has_loops(definition, ())
+
+    def _has_loops(self, definition: c_ast.FuncDef, around: tuple[str, ...]) -> bool:
+        name = definition.decl.name
+        inside = [self._definition(n) for n in nodes(definition.body)] if name not in around else []
+        return any(isinstance(n, _LOOPS) for n in nodes(definition.body)) or any(
+            one is not None and self._has_loops(one, (*around, name)) for one in inside
+        )
+
+    def _neighbours(self, items: Sequence[Node]) -> list[Node] | None:
+        """Loops and calls one after the other, those of the latter expanded that stand beside others; None where there
+        are none."""
+        made: list[Node] = []
+        for item in items:
+            definition = self._definition(item)
+            if isinstance(item, c_ast.FuncCall) and definition is not None:
+                try:
+                    lines, _ = self._expanded(item, definition, (self.function.decl.name,), item.coord)
+                except _No as why:
+                    self.refused.append((item, f"the call of '{definition.decl.name}' is not expanded: {why}"))
+                    made.append(item)
+                else:
+                    made.append(Expanded(lines, item.coord))
+            else:
+                made.append(item)
+        joined = [isinstance(one, (*_LOOPS, Expanded)) for one in made]
+        beside = [any(joined[max(k - 1, 0) : k] + joined[k + 1 : k + 2]) for k in range(len(made))]
+        together = [
+            old if isinstance(new, Expanded) and not near else new
+            for old, new, near in zip(items, made, beside, strict=True)
+        ]
+        return together if any(isinstance(one, Expanded) for one in together) else None
 
     def statements(self, body: Node, around: tuple[str, ...]) -> None:
         """Expand the calls in all statements of a body. `around`: the functions that it is part of."""
@@ -172,26 +267,31 @@ class _Expander:
         """The statements that a call runs, and its value; `reads`: they may write nothing but variables of their own.
         Raises _No."""
         name = definition.decl.name
-        if name in around or len(around) > _DEEPEST or self.made >= MOST or self._closed(definition):
-            raise _No
+        if why := self._too_much(name, around) or self._closed(definition):
+            raise _No(why)
         body = list(definition.body.block_items or [])
         last = body.pop() if body and isinstance(body[-1], c_ast.Return) else None
         value = None if last is None else last.expr
         returns = definition.decl.type
-        if not _is_plain(body) or (reads and value is None) or any(_is_volatile(n) for n in nodes(definition)):
-            raise _No
+        if why := _no_plain(body) or ("it returns nothing" if reads and value is None else ""):
+            raise _No(why)
+        if any(_is_volatile(n) for n in nodes(definition)):
+            raise _No("something in it is volatile")
         number = self.made + 1
         taken, lines = self._arguments(call, definition, number)
         own = {d.name for one in body for d in nodes(one) if isinstance(d, c_ast.Decl)}
-        taken.fresh.update({each: self._fresh(each, number) for each in own})
+        kept = _counters(body) - self._known(around, call)
+        taken.fresh.update({each: self._fresh(each, number) for each in own - kept})
         written = {
             _base(n)
             for one in body
             for n in nodes(one)
             if isinstance(n, c_ast.UnaryOp | c_ast.Assignment) and _stores(n)
         }
-        if (reads and written - taken.fresh.keys()) or changed_names(c_ast.Compound(body)) & taken.given.keys():
-            raise _No
+        if reads and written - taken.fresh.keys() - kept:
+            raise _No("it writes more than variables of its own, and stands in an expression")
+        if moved := changed_names(c_ast.Compound(body)) & taken.given.keys():
+            raise _No(f"it moves its pointer '{min(moved)}'")
         lines += [taken(one) for one in body]
         if reads and value is not None and isinstance(returns, c_ast.FuncDecl):
             result = self._fresh(name, number)
@@ -203,8 +303,11 @@ class _Expander:
                 self.types[node.name] = node
         block = c_ast.Compound(lines, coord)
         self.statements(block, (*around, name))
-        if not all(self._is_pure(n) for n in nodes(block) if isinstance(n, c_ast.FuncCall)):
-            raise _No  # nothing is gained, and the message should be about the call that the user sees
+        for n in nodes(block):
+            # Nothing is gained then, and in loops the message should be about the call that the user sees.
+            if isinstance(n, c_ast.FuncCall) and not self._is_pure(n):
+                called = f"'{n.name.name}'" if isinstance(n.name, c_ast.ID) else "a function pointer"
+                raise _No(f"the effects of its call of {called} are unknown")
         self.made += 1
         return list(block.block_items), value
 
@@ -217,28 +320,44 @@ class _Expander:
         arguments = call.args.exprs if call.args is not None else []
         declared = [p for p in parameters if isinstance(p, c_ast.Decl)]
         if not len(parameters) == len(arguments) == len(declared):
-            raise _No
+            raise _No("it is given another number of arguments than it has parameters")
         taken = Taken({}, {})
         lines: list[Node] = []
         for parameter, argument in zip(declared, arguments, strict=True):
             ctype, levels, _, is_function = self.scope.resolve(parameter.type)
             if is_function or not (levels or isinstance(ctype, ElementType)):
-                raise _No
+                raise _No(f"its parameter '{parameter.name}' is neither a number nor a pointer to data")
             if levels:
-                taken.given[parameter.name] = self._pointer(argument, levels, ctype)
+                taken.given[parameter.name] = self._pointer(argument, levels, ctype, parameter.name)
             else:
                 taken.fresh[parameter.name] = self._fresh(parameter.name, number)
                 lines.append(_declaration(taken.fresh[parameter.name], parameter.type, argument))
         return taken, lines
 
-    def _closed(self, definition: c_ast.FuncDef) -> bool:
-        """Whether names mean something else in a function than where it is called."""
+    def _too_much(self, name: str, around: tuple[str, ...]) -> str:
+        """Why no call of a function is expanded any more; empty where it is."""
+        if name in around:
+            return "it calls itself"
+        if len(around) > _DEEPEST:
+            return f"functions are expanded {_DEEPEST} deep at most"
+        return f"{MOST} calls of a function are expanded at most" if self.made >= MOST else ""
+
+    def _closed(self, definition: c_ast.FuncDef) -> str:
+        """Why names mean something else in a function than where it is called; empty where they don't."""
         own = {d.name for d in nodes(definition.body) if isinstance(d, c_ast.Decl)} | {
             p.name for p in parameters_of(definition) if isinstance(p, c_ast.Decl)
         }
         free = set(mentions(definition.body)) - own
         local = {d.name for d in nodes(self.function) if isinstance(d, c_ast.Decl)} - {self.function.decl.name}
-        return bool(free & local)
+        both = sorted(name for name in free & local)
+        return f"'{both[0]}' means something else where it is called" if both else ""
+
+    def _known(self, around: tuple[str, ...], call: c_ast.FuncCall) -> set[str]:
+        """The names that mean something where a call stands, or in its arguments."""
+        for name in around:
+            if name not in self.of_function:
+                self.of_function[name] = _names(self.bodies[name])
+        return self.of_file.union(mentions(call), *(self.of_function[name] for name in around))
 
     def _fresh(self, name: str, number: int) -> str:
         while (found := f"{name}_{number}") in self.names:
@@ -246,10 +365,11 @@ class _Expander:
         self.names.add(found)
         return found
 
-    def _pointer(self, argument: Node, levels: Sequence[Level], ctype: object) -> Given:
-        """What an argument points at. Raises _No where that has not the pointer's dimensions and type, or does more."""
+    def _pointer(self, argument: Node, levels: Sequence[Level], ctype: object, name: str) -> Given:
+        """What an argument points at. Raises _No where that has not the pointer's dimensions and type, or does more.
+        `name`: of the parameter."""
         if changed_names(argument):
-            raise _No
+            raise _No(f"what it is given for '{name}' changes a variable")
         match argument:
             case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=base, subscript=at)):
                 found = Given(base, at)
@@ -258,10 +378,10 @@ class _Expander:
             case c_ast.ID() | c_ast.ArrayRef() | c_ast.StructRef():
                 found = Given(argument)
             case _:
-                raise _No
+                raise _No(f"what it is given for '{name}' is no array, row of one, or address of an element")
         count, element = self._dimensions(found.base)
         if count != len(levels) or (element is not ctype and element != ctype):
-            raise _No
+            raise _No(f"what it is given for '{name}' has other dimensions, or another type")
         return found
 
     def _dimensions(self, base: Node) -> tuple[int, object]:
@@ -362,10 +482,31 @@ def _names(external: Node) -> set[str]:
     }
 
 
-def _is_plain(body: Sequence[Node]) -> bool:
-    """Whether statements end where they end, and declare nothing that outlives them."""
-    inside = [n for one in body for n in nodes(one)]
-    return not any(isinstance(n, (c_ast.Return, *_NEVER)) or (isinstance(n, c_ast.Decl) and n.storage) for n in inside)
+def _no_plain(body: Sequence[Node]) -> str:
+    """Why statements do not end where they end, or declare something that outlives them; empty where they do."""
+    for n in (n for one in body for n in nodes(one)):
+        if isinstance(n, c_ast.Return):
+            return "it returns before its end"
+        if isinstance(n, c_ast.Decl) and n.storage:
+            return f"its variable '{n.name}' is {n.storage[0]}"
+        if isinstance(n, _NEVER):
+            return _WHAT[type(n)]
+    return ""
+
+
+def _counters(body: Sequence[Node]) -> set[str]:
+    """The variables that are declared in the headers of loops, and nowhere else: nobody else sees them."""
+    loops = [n for one in body for n in nodes(one) if isinstance(n, c_ast.For)]
+    heads = [d for loop in loops if isinstance(loop.init, c_ast.DeclList) for d in loop.init.decls]
+    own = {id(d) for d in heads}
+    others = {n.name for one in body for n in nodes(one) if isinstance(n, c_ast.Decl) and id(n) not in own}
+    return {d.name for d in heads} - others
+
+
+def _declared(external: Node) -> str:
+    """The name of something of the file; empty for a pragma."""
+    found = external.decl if isinstance(external, c_ast.FuncDef) else external
+    return str(found.name or "") if isinstance(found, c_ast.Decl | c_ast.Typedef) else ""
 
 
 def _is_volatile(node: Node) -> bool:

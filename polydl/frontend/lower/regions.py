@@ -10,6 +10,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.core.loop_forms import AnyLoop, counts, loop_of
+from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes, parameters_of
 from polydl.frontend.text.outline import balanced, check_threads, declaration_start, pragmas_before
@@ -275,8 +276,10 @@ class Finder:
 
     @staticmethod
     def _is_loop(function: c_ast.FuncDef, item: Node) -> bool:
-        """Whether a statement is a loop that is looked at without pragmas: no `while` or `do` loop that counts on
-        with a parameter, unless that is nothing but a count."""
+        """Whether a statement is a loop that is looked at without pragmas, or a call with the loops that it runs in its
+        place: no `while` or `do` loop that counts on with a parameter, unless that is nothing but a count."""
+        if isinstance(item, Expanded):
+            return True
         if not counts(item):
             return False
         if isinstance(item, c_ast.For):

@@ -11,6 +11,7 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core.evolved_values import merged
 from polydl.frontend.lower import microkernels, written_out
+from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.iterations import Iterations
 from polydl.frontend.lower.member_nodes import Row
 from polydl.frontend.lower.raw import RawCall
@@ -39,6 +40,7 @@ class Walker(Iterations):
         super().__init__(settings)
         self._handlers: dict[type, Callable[[Any], None]] = {
             c_ast.Compound: self._compound,
+            Expanded: self._compound,
             c_ast.For: self._loop,
             c_ast.While: self._loop,
             c_ast.DoWhile: self._do,
