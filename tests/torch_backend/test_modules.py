@@ -1,0 +1,43 @@
+"""Operators, fused blocks and small networks as people write them: what `torch.compile` with the backend gives is what
+eager PyTorch gives: values, types, sizes and strides, and what it does to buffers and inputs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.torch_backend.modules import MODULES, made
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """The tensors of a result, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    return [one for part in value for one in tensors(part)] if isinstance(value, (tuple, list)) else []
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Raise AssertionError where results differ by more than sums in another order explain."""
+    one, two = tensors(found), tensors(wanted)
+    assert len(one) == len(two)
+    for a, b in zip(one, two, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert a.stride() == b.stride() or a.numel() < 2 or 1 in a.shape
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name: str) -> None:
+    torch._dynamo.reset()
+    one, inputs = made(name).module, made(name).inputs
+    other, given = copy.deepcopy(one), copy.deepcopy(inputs)
+    compiled = torch.compile(one, backend="polydl", options={"groups": 0})
+    with torch.no_grad():
+        for _ in range(2):
+            same(compiled(*inputs), other(*given))
+    same(inputs, given)
+    same(list(one.buffers()), list(other.buffers()))
