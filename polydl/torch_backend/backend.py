@@ -18,10 +18,11 @@ from polydl.torch_backend.backend_options import BackendOptions, read
 from polydl.torch_backend.checked_call import Checked
 from polydl.torch_backend.graph_compiler import Function, Lowerings, compile_graph
 from polydl.torch_backend.graph_report import Explained, GraphReport
-from polydl.torch_backend.node_kinds import reason
+from polydl.torch_backend.groups import groups
 from polydl.torch_backend.sizes import PerSizes, symbolic
+from polydl.torch_backend.support import lowering
 
-_LOWERINGS = Lowerings(lambda node: reason(node, "it has no lowering"), lambda nodes, wanted: [])
+_LOWERINGS = Lowerings(lowering, groups)
 _watches: weakref.WeakSet[Any] = weakref.WeakSet()
 """Of all graphs of this process: what was computed of parameters."""
 

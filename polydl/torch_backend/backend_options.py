@@ -30,6 +30,9 @@ class BackendOptions:
     groups: int = 64
     """How many different groups of a graph are searched, those with most work first; others are compiled as they are
     written. A count and not a time, so that a loaded machine gets the same code."""
+    least_work: float = 100_000.0
+    """Floating-point operations plus bytes of a group from which it is searched: what takes some microseconds gains
+    nothing worth a second of compilation."""
     weights: str = "packed"
     """`packed`: what depends on parameters alone is computed once, and again when one of them changes. `live`: in
     every call. `frozen`: once, whatever happens to the parameters."""
@@ -60,15 +63,17 @@ class BackendOptions:
         for name, known in (("weights", WEIGHTS), ("partition", PARTITIONS)):
             if getattr(self, name) not in known:
                 raise InputError(f"option '{name}' is {getattr(self, name)!r}", hint=f"it may be {', '.join(known)}")
-        for name in ("groups", "sizes", "threads"):
+        for name, least in (("groups", 0), ("least_work", 0), ("sizes", 1), ("threads", 1)):
             value = getattr(self, name)
-            if value is not None and value < (0 if name == "groups" else 1):
-                raise InputError(f"option '{name}' is {value}, and must not be less than {int(name != 'groups')}")
+            if value is not None and value < least:
+                raise InputError(f"option '{name}' is {value}, and must not be less than {least}")
 
 
 def _check(name: str, value: object, declared: str, hint: Any) -> None:
     """Raise InputError for a value of another type than its field's."""
     kinds = tuple(get_origin(one) or one for one in get_args(hint) or (hint,))
+    if float in kinds and type(value) is int:
+        return
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise InputError(f"option '{name}' is {value!r}", hint=f"it is of type {declared}")
 

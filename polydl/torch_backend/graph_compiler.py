@@ -180,7 +180,8 @@ def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:
 def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _Failed) -> dict[int, list[_Made]]:
     """The code of each group; groups with most work are searched, as many as options say."""
     named = {id(group): group_code.name_of(group.text) for groups in grouped.values() for group in groups}
-    heaviest = sorted(((group.work, named[id(group)]) for groups in grouped.values() for group in groups), reverse=True)
+    all_groups = [group for groups in grouped.values() for group in groups if group.work >= o.least_work]
+    heaviest = sorted(((group.work, named[id(group)]) for group in all_groups), reverse=True)
     searched = set(list(dict.fromkeys(name for _, name in heaviest))[: o.groups])
     made: dict[int, list[_Made]] = {}
     wrong: set[str] = set()

@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from polydl.torch_backend.graph_values import Reason
+from polydl.torch_backend.support import place_of, target_name
 
 Lowering = Callable[[fx.Node], Reason | None]
 """`support.lowering`: None for a node that can be lowered."""
@@ -89,13 +90,7 @@ def in_sequence(node: fx.Node) -> bool:
 
 def reason(node: fx.Node, why: str) -> Reason:
     """Why a node is left to eager, with the line of the model that it comes from."""
-    trace = node.meta.get("stack_trace") or ""
-    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    place = ""
-    if lines:
-        parts = lines[-1].split(", ")
-        place = f"{parts[0].removeprefix('File ').strip(chr(34))}:{parts[1].removeprefix('line ')}"
-    return Reason(node.name, str(node.target), why, place)
+    return Reason(node.name, target_name(node), why, place_of(node))
 
 
 def outside(node: fx.Node) -> Reason | None:
