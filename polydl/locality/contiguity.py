@@ -24,6 +24,8 @@ class UnitFootprints:
     exact: BoolArray
     """(V, D + 1, A); elsewhere runs begin inside a unit, and `units` is the number for runs that begin at the start of
     one, or it is a bound for several accesses of one array (`units_of`)."""
+    runs: IntArray
+    """(V, D + 1, A) runs without a gap of a whole unit that these units are in."""
 
 
 def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFootprints:
@@ -35,7 +37,7 @@ def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFoo
     """
     variants, depths, iterators = batch.cover.shape
     units = np.zeros((variants, depths, len(nest.arrays)), dtype=np.int64)
-    exact = np.zeros(units.shape, dtype=np.bool_)
+    exact, runs = np.zeros(units.shape, dtype=np.bool_), np.zeros_like(units)
     own = [tuple({a.function: a for a in nest.accesses if a.array == array}.values()) for array in nest.arrays]
     step = max(1, _ROWS // depths)
     for first in range(0, variants, step):
@@ -44,27 +46,31 @@ def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFoo
         high = batch.cover[some].reshape(math.prod(shape), iterators) - 1
         for number, functions in enumerate(own):
             found = units_of(nest, functions, high, unit_bytes)
-            units[some, :, number], exact[some, :, number] = (column.reshape(shape) for column in found)
-    return UnitFootprints(units, exact)
+            for into, column in zip((units, exact, runs), found, strict=True):
+                into[some, :, number] = column.reshape(shape)
+    return UnitFootprints(units, exact, runs)
 
 
 def units_of(
     nest: BoxNest, functions: Sequence[BoxAccess], high: IntArray, unit_bytes: int
-) -> tuple[IntArray, BoolArray]:
+) -> tuple[IntArray, BoolArray, IntArray]:
     """(R,) units in which the elements lie that any of the functions (of one array) touches in the boxes [0, high],
-    and where that is exact. `high` (R, iterators).
+    where that is exact, and the runs that they make. `high` (R, iterators).
 
     Several functions touch no more than the box around all of them, and no more than each by itself: the smaller of
     the two is taken. A stencil is the box, a row and a column are two runs.
     """
     images = _subscripts(functions, high)
     array, shape = functions[0].array, (len(functions), len(high))
-    units, exact = _units(nest, array, images, math.prod(shape), unit_bytes)
+    units, exact, runs = _units(nest, array, images, math.prod(shape), unit_bytes)
     if len(functions) == 1:
-        return units, exact
-    each = np.where(_seen_before(images, shape), 0, units.reshape(shape)).sum(axis=0)
+        return units, exact, runs
+    seen = _seen_before(images, shape)
+    each, apart = (np.where(seen, 0, values.reshape(shape)).sum(axis=0) for values in (units, runs))
     box = tuple(_around(values, shape) for values in images)
-    return np.minimum(each, _units(nest, array, box, len(high), unit_bytes)[0]), np.zeros(len(high), dtype=np.bool_)
+    around, _, together = _units(nest, array, box, len(high), unit_bytes)
+    smaller = np.where(around <= each, together, apart)
+    return np.minimum(each, around), np.zeros(len(high), dtype=np.bool_), smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +154,8 @@ def _around(subscript: _Subscript, shape: tuple[int, int]) -> _Subscript:
 
 def _units(
     nest: BoxNest, array: str, subscripts: Sequence[_Subscript], rows: int, unit_bytes: int
-) -> tuple[IntArray, BoolArray]:
-    """(R,) units of one image, and where that is exact."""
+) -> tuple[IntArray, BoolArray, IntArray]:
+    """(R,) units of one image, where that is exact, and runs."""
     element = nest.element_bytes[array]
     span = np.full(rows, element, dtype=np.int64)
     apart = np.ones(rows, dtype=np.int64)
@@ -170,7 +176,7 @@ def _units(
         exact &= (joined | (distance % unit_bytes == 0)) & (digit.start * pitch % unit_bytes == 0)
         span = np.where(joined, span + (digit.count - 1) * distance, span)
         apart = np.where(joined, apart, apart * digit.count)
-    return apart * -(-span // unit_bytes), exact
+    return apart * -(-span // unit_bytes), exact, apart
 
 
 def _known(stride: int | None) -> int:

@@ -111,8 +111,9 @@ class Resources:
     """Seconds of one thread's instructions, with the data in the first-level cache."""
     moved: Mapping[str, FloatArray]
     """By cache level (`L1`, …) the bytes that one thread moves into it and out of it."""
-    late: FloatArray
-    """Seconds that one thread's lines from memory take longer since no prefetcher follows them (`streams`)."""
+    late: Mapping[str, FloatArray]
+    """By cache level (`L1`, …) the seconds that one thread's lines take longer to come into it since no prefetcher
+    follows them (`streams`)."""
     walks: FloatArray
     """Translations of addresses that a thread looks up in the page table."""
     imbalance: FloatArray
@@ -130,8 +131,8 @@ class Resources:
         for place, cache in enumerate(machine.caches):
             below = machine.caches[place + 1] if place + 1 < len(machine.caches) else None
             rate = machine.cache_bandwidth(below, threads) if below is not None else machine.memory_bandwidth(threads)
-            times[f"L{below.level}" if below is not None else "memory"] = self.moved[f"L{cache.level}"] / rate
-        times["memory"] = times["memory"] + self.late
+            late = self.late.get(f"L{cache.level}", 0.0)
+            times[f"L{below.level}" if below is not None else "memory"] = self.moved[f"L{cache.level}"] / rate + late
         times["translation"] = self.walks * machine.seconds(machine.tlb.walk_cycles)
         seconds = overlapped(times)
         seconds["waiting"] = np.sum(list(seconds.values()), axis=0) * (self.imbalance - 1.0)

@@ -80,6 +80,19 @@ def innermost(step: Step) -> Iterator[Innermost]:
                 yield from innermost(part)
 
 
+def rows_around(step: Step) -> dict[Innermost, tuple[int, ...]]:
+    """By body the rows of the steps around it, outermost first, and its own."""
+    match step:
+        case Innermost():
+            return {step: (step.row,)}
+        case Repeat(row, _, body):
+            return {one: (row, *rows) for one, rows in rows_around(body).items()}
+        case Copied(_, _, _, body, _):
+            return rows_around(body)
+        case InOrder(row, parts):
+            return {one: (row, *rows) for part in parts for one, rows in rows_around(part).items()}
+
+
 @dataclass(frozen=True, slots=True)
 class _Around:
     """The loops around a step, as one thread sees them."""

@@ -76,6 +76,14 @@ class Footprints:
 
     def touched(self, boxes: Sequence[Box], unit: int) -> FloatArray:
         """(boxes, arrays): bytes of the units of so many bytes (lines, pages; 1: the elements) that boxes touch."""
+        return self._units(boxes, unit)[:, 0] * unit
+
+    def runs(self, boxes: Sequence[Box], unit: int) -> FloatArray:
+        """(boxes, arrays): runs without a gap of a whole unit that they make."""
+        return self._units(boxes, unit)[:, 1]
+
+    def _units(self, boxes: Sequence[Box], unit: int) -> FloatArray:
+        """(boxes, 2, arrays): units and runs."""
         new: dict[tuple[tuple[str, Steps], ...], dict[Box, None]] = {}
         for box in boxes:
             if (unit, box) not in self._known:
@@ -85,23 +93,24 @@ class Footprints:
             found = self._computed([(name, ()) for name, _ in coordinates], ranges, unit)
             if any(steps for _, steps in coordinates):
                 values = [[tuple(v for _, v in part.slanted) or part.ranges for part in box] for box in some]
-                found = np.minimum(found, self._computed(coordinates, values, unit))
+                other = self._computed(coordinates, values, unit)
+                found = np.where(other[:, :1] < found[:, :1], other, found)
             self._known |= {(unit, box): found[number] for number, box in enumerate(some)}
         return np.array([self._known[unit, box] for box in boxes])
 
     def _computed(self, coordinates: Coordinates, boxes: Sequence[Sequence[tuple[int, ...]]], unit: int) -> FloatArray:
-        """(boxes, arrays) as `touched`, of boxes in coordinates of one kind."""
+        """As `_units`, of boxes in coordinates of one kind."""
         high = np.zeros((len(boxes), len(self.nest.iterators)), dtype=np.int64)
         for number, box in enumerate(boxes):
             for (name, _), lengths in zip(coordinates, box, strict=True):
                 first = self._first[name]
                 high[number, first : first + len(lengths)] = [length - 1 for length in lengths]
         accesses = [access for name, steps in coordinates for access in self._accesses(name, steps)]
-        result = np.zeros((len(boxes), len(self.arrays)))
+        result = np.zeros((len(boxes), 2, len(self.arrays)))
         for column, array in enumerate(self.arrays):
             functions = list({a.function: a for a in accesses if a.array == array}.values())
             if functions:
-                result[:, column] = units_of(self.nest, functions, high, unit)[0] * unit
+                result[:, 0, column], _, result[:, 1, column] = units_of(self.nest, functions, high, unit)
         return result
 
     def _accesses(self, name: str, steps: Steps = ()) -> Sequence[BoxAccess]:

@@ -50,6 +50,8 @@ class Row:
     """The one that it is a part of."""
     packed: frozenset[str] = frozenset()
     """Arrays that are read from a copy there."""
+    called: bool = False
+    """It is inside of a microkernel's call."""
 
 
 @dataclass
@@ -79,13 +81,13 @@ class Program:
             self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
         return self._step(tree, 0, None, 1.0)
 
-    def row(self, box: Box, kernel: Kernel | None = None, packed: frozenset[str] = frozenset()) -> int:
+    def row(self, row: Row) -> int:
         """The number of a new row."""
-        self.rows.append(Row(box, kernel, packed))
+        self.rows.append(row)
         return len(self.rows) - 1
 
     def _piece(self, names: Sequence[str], level: int) -> int:
-        return self.row(tuple(self._paths[name].part(level) for name in names))
+        return self.row(Row(tuple(self._paths[name].part(level) for name in names)))
 
     def _step(self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False) -> Step:
         """`level` loops are outside of the node, the last of them is `around`, of so many iterations. `beside`: there
@@ -273,9 +275,10 @@ class Program:
             else:  # loops are shared with other nests, and the copy stands between them
                 packed |= {structure.operand(pack.operand).array}
         rows = []
-        for cover, here in zip(covers, copies, strict=True):
+        for depth, (cover, here) in enumerate(zip(covers, copies, strict=True)):
             packed |= {structure.operand(pack.operand).array for pack in here}
-            rows.append(self.row((Part(kernel.statement, tuple(cover[n] for n in names)),), kernel, packed))
+            box = (Part(kernel.statement, tuple(cover[n] for n in names)),)
+            rows.append(self.row(Row(box, kernel, packed, called=depth > len(structure.loops) - over)))
         step: Step = Innermost(rows[-1], seconds)
         for depth in reversed(range(len(covers))):
             if depth < len(loops):

@@ -1,8 +1,10 @@
-"""The cost of data from memory that prefetchers do not bring ahead of their use.
+"""The cost of data that prefetchers do not bring ahead of their use.
 
-A prefetcher follows a few streams of neighbouring lines. Where a microkernel reads short runs of a column-wise operand,
-a run for each of many steps, nothing is asked for ahead of time, and a core waits with as many lines under way as it
-has room for."""
+A prefetcher follows a few streams of neighbouring lines. Where loops touch more pieces of an array in turn than that,
+nothing is asked for ahead of time where a piece begins, and a core waits with as many lines under way as it has room
+for: a block of 32 of 512 channels reads two lines here and two lines there, though all lines are read at last
+(`late_seconds`). So does a microkernel that reads short runs of a column-wise operand from memory, a run for each of
+many steps (`unfollowed`)."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polydl.locality.boxes import BoxNest
+from polydl.locality.boxes import BoxNest, IntArray
 from polydl.model.strides import known
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import Loop, NestLoops, Packed
@@ -32,8 +34,47 @@ take 11.9, 24 and 83 ns (Zen 4)."""
 PAGE_BYTES = 4096
 """Prefetchers go along in a page, over gaps too, and stop at its end. Rows of A so far apart are asked for ahead of
 time by the microkernels themselves."""
+LATE_FROM = 3
+"""Caches from this level on are so far that a core waits for pieces that begin; it has enough to do while the second
+level answers."""
 _MOST_STEPS = 4096
 """Of a reduction, looked at one by one."""
+
+
+def piece_bytes(lines: FloatArray, runs: FloatArray, innermost: IntArray) -> FloatArray:
+    """(V, A) bytes of an array that follow one another in memory and in time: of what the loops at depth `innermost`
+    (V,) and inside touch; longer where prefetchers follow all of its runs through the loops around them. `lines` and
+    `runs` (V, D + 1, A): bytes of the lines that the loops at each depth and inside touch, and the runs that they make.
+    """
+    depths = np.arange(lines.shape[1])[None, :, None]
+    inside = depths > innermost[:, None, None]
+    many = (runs > SOME * STREAMS) & ~inside
+    # The outermost depth at which, and inside of which, there are few enough runs: behind the last with too many.
+    first = np.minimum(np.where(many, depths + 1, 0).max(axis=1), innermost[:, None])[:, None, :]
+    bytes_, count = (np.take_along_axis(values, first, axis=1)[:, 0] for values in (lines, runs))
+    return np.minimum(bytes_ / np.maximum(count, 1.0), PAGE_BYTES)
+
+
+def read_in_place(nest: BoxNest, structures: Sequence[NestLoops]) -> FloatArray:
+    """(V, A) 0 for arrays that are read from copies, whose elements lie in the order of their use; 1 for the others."""
+    place = {name: a for a, name in enumerate(nest.arrays)}
+    result = np.ones((len(structures), len(nest.arrays)))
+    for v, structure in enumerate(structures):
+        for pack in structure.packs:
+            result[v, place[structure.operand(pack.operand).array]] = 0.0
+    return result
+
+
+def late_seconds(nest: BoxNest, pieces: FloatArray, machine: Machine, level: int) -> FloatArray:
+    """(V, A) seconds that a byte takes longer to come into a cache, by its place in the hierarchy, since pieces of so
+    many bytes begin where no prefetcher has been. What is written waits in the store buffer instead of the core."""
+    below = machine.caches[level + 1] if level + 1 < len(machine.caches) else None
+    if below is not None and below.level < LATE_FROM:
+        return np.zeros_like(pieces)
+    latency = machine.memory.latency_ns * 1e-9 if below is None else machine.seconds(below.latency_cycles)
+    written = {access.array for access in nest.accesses if access.write}
+    read = np.array([0.0 if name in written else 1.0 for name in nest.arrays])
+    return np.asarray(read * latency / UNDER_WAY / np.maximum(pieces, machine.caches[level].line_bytes))
 
 
 def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> FloatArray:

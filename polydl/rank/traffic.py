@@ -28,7 +28,7 @@ from polydl.rank.estimate_steps import busiest
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray, Scored
-from polydl.rank.streams import unfollowed
+from polydl.rank.streams import late_seconds, piece_bytes, read_in_place, unfollowed
 from polydl.rank.summing import copies_bytes
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.schedule.as_tree import as_tree
@@ -163,18 +163,26 @@ def resources_of(
     loops = _thread_loops(batch, threads, instances)
     distance = np.array([(far or {}).get(name, 0.0) for name in box.arrays])
     curves = curve_positions(structures)
-    touched = {
-        size: unit_footprints(box, batch, size).units.astype(np.float64) * size
+    found = {
+        size: unit_footprints(box, batch, size)
         for size in {1, *(cache.line_bytes for cache in machine.caches)}
         if size > 1 or any(s.packs or s.summed for s in structures)
     }
+    touched = {size: each.units.astype(np.float64) * size for size, each in found.items()}
     moved: dict[str, FloatArray] = {}
-    for cache in machine.caches:
+    late: dict[str, FloatArray] = {}
+    innermost = np.array([len(s.loops) if s.kernel is not None else batch.depth for s in structures])
+    direct = read_in_place(box, structures)
+    for place, cache in enumerate(machine.caches):
         lines = touched[cache.line_bytes]
         taken = lines * inflation(box, structures, cache)[:, None, :]
         once = level_bytes(lines, taken, loops, cache, threads, curves, distance)
         moved[f"L{cache.level}"] = (once * again(box, structures, cache)) @ written_twice(box)
-    late = (once * unfollowed(box, structures, machine, threads)).sum(axis=1)
+        pieces = piece_bytes(lines, found[cache.line_bytes].runs.astype(np.float64), innermost)
+        slower = direct * late_seconds(box, pieces, machine, place)
+        if cache is machine.caches[-1]:
+            slower = np.maximum(slower, unfollowed(box, structures, machine, threads))
+        late[f"L{cache.level}"] = (once * slower).sum(axis=1)
     dense = touched.get(1, np.zeros((len(structures), batch.depth + 1, len(box.arrays))))
     pages = page_footprints(box, batch, structures, machine.tlb.page_bytes, dense)
     copied, copy_forks = _packing(box.arrays, structures, dense, loops, threads)

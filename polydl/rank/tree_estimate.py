@@ -9,13 +9,13 @@ import numpy as np
 from polydl.model.scop import Scop, Statement
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.estimate import Estimate, Resources
-from polydl.rank.estimate_steps import Innermost, Level, Step, Threads, brought, innermost, shared_out
+from polydl.rank.estimate_steps import Innermost, Level, Step, Threads, brought, innermost, rows_around, shared_out
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.of_tree import Program
 from polydl.rank.plain import Inner, Way, Work, iteration_cycles
 from polydl.rank.ranker import FloatArray
-from polydl.rank.streams import unfollowed
+from polydl.rank.streams import late_seconds, piece_bytes, unfollowed
 from polydl.rank.summing import written_bytes
 from polydl.schedule.tree import Kernel, Node, rows_of, summed_cut
 from polydl.target import Machine
@@ -65,7 +65,7 @@ def inside_estimate(
         cycles += iteration_cycles([inner], Way.ROW, work.instances, target_isa(machine)) * work.instances
     none = np.zeros(1)
     core = np.array([machine.seconds(cycles) / sharing])
-    return Resources(core, moved, none, none, np.ones(1), none, none, none).estimates(machine, threads).total()
+    return Resources(core, moved, {}, none, np.ones(1), none, none, none).estimates(machine, threads).total()
 
 
 def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) -> Estimate:
@@ -78,7 +78,9 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
     slow: dict[Kernel | None, FloatArray] = {None: np.zeros(len(footprints.arrays))}
     for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
         slow[kernel] = unfollowed(footprints.nest, [kernel.use], machine, threads)[0]
-    for cache in machine.caches:
+    late: dict[str, FloatArray] = {}
+    direct = np.array([[float(a not in program.rows[b.row].packed) for a in footprints.arrays] for b in bodies])
+    for place, cache in enumerate(machine.caches):
         lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
         times = dict(crowding)
@@ -92,8 +94,11 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
         into = [np.where(warm, 0.0, found[body]) for body in bodies]
         kernels = [program.rows[body.row].kernel for body in bodies]
         moved[f"L{cache.level}"] = np.array([come * times[k] @ passes for come, k in zip(into, kernels, strict=True)])
+        pieces = _pieces(program, root, bodies, lines, cache.line_bytes)
+        slower = direct * late_seconds(footprints.nest, pieces, machine, place)
         if cache is machine.caches[-1]:
-            late = np.array([come @ slow[k] for come, k in zip(into, kernels, strict=True)])
+            slower = np.maximum(slower, np.array([slow[k] for k in kernels]))
+        late[f"L{cache.level}"] = (np.array(into) * slower).sum(axis=1)
     copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
     summed = 0.0
     if (cut := summed_cut(tree)) is not None:
@@ -111,6 +116,18 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
         first * shared.forks,
     )
     return used.estimates(machine, threads).total()
+
+
+def _pieces(program: Program, root: Step, bodies: Sequence[Innermost], lines: FloatArray, unit: int) -> FloatArray:
+    """(bodies, arrays) `streams.piece_bytes`; `lines` (rows, arrays) bytes of the lines that rows touch."""
+    runs = program.footprints.runs([row.box for row in program.rows], unit)
+    around = rows_around(root)
+    result = []
+    for body in bodies:
+        rows = list(around[body])
+        depth = sum(not program.rows[row].called for row in rows) - 1
+        result.append(piece_bytes(lines[None, rows], runs[None, rows], np.array([depth]))[0])
+    return np.array(result)
 
 
 def _bytes(program: Program, row: int, array: str) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from polydl import pipeline
+from polydl.frontend import load
 from polydl.rank.batches import box_nest
 from polydl.rank.ranker import FloatArray
-from polydl.rank.streams import unfollowed
+from polydl.rank.streams import LATE_FROM, PAGE_BYTES, late_seconds, piece_bytes, unfollowed
 from polydl.schedule.loops import NestLoops
 from polydl.target import preset
 from tests.rank.test_cost import structures
@@ -60,7 +63,40 @@ def test_longer_runs_are_less_late() -> None:
     seconds: dict[int, set[float]] = {}
     for structure, each in zip(sample, late, strict=True):
         kernel = structure.kernel
-        if kernel and kernel.columns and not structure.packs and steps_of(structure) == 512:
+        if kernel and not structure.packs and steps_of(structure) == 512:
             seconds.setdefault(int(kernel.columns.within or 1), set()).add(float(each))
     ordered = [max(seconds[columns]) for columns in sorted(seconds)]
     assert len(ordered) > 1 and ordered == sorted(ordered, reverse=True)
+
+
+def test_pieces_grow_while_few_runs_are_followed() -> None:
+    """Loops from the outside: 1 run of all; 100 runs; 10 runs of 1 KiB; what is innermost: 10 of 128 bytes."""
+    lines = np.array([102400.0, 102400.0, 10240.0, 1280.0])[None, :, None]
+    runs = np.array([1.0, 100.0, 10.0, 10.0])[None, :, None]
+    assert piece_bytes(lines, runs, np.array([3])).item() == 1024
+    few = np.array([1.0, 25.0, 10.0, 10.0])[None, :, None]
+    assert piece_bytes(lines, few, np.array([3])).item() == PAGE_BYTES, "prefetchers stop at the end of a page"
+    many = np.array([1.0, 1.0, 1.0, 80.0])[None, :, None]
+    assert piece_bytes(lines, many, np.array([3])).item() == 16, "those of one block are too many"
+    assert piece_bytes(lines, many, np.array([2])).item() == PAGE_BYTES, "what a call touches, not its inner loops"
+
+
+def test_pieces_from_far_are_late_unless_they_are_written() -> None:
+    scop, nest, _ = structures("matmul.c", {"M": "64", "N": "64", "K": "64"}, 1)
+    box = box_nest(scop, nest, hull=True)
+    assert box
+    pieces = np.full((1, len(box.arrays)), 128.0)
+    near, far, memory = (late_seconds(box, pieces, MACHINE, level)[0] for level in range(3))
+    assert MACHINE.caches[1].level < LATE_FROM and not near.any()
+    assert [a for a, late in zip(box.arrays, far, strict=True) if late > 0] == [a for a in box.arrays if a != "C"]
+    assert (memory >= far).all() and memory.max() > far.max()
+
+
+def test_all_channels_are_read_before_the_next_place() -> None:
+    """Pooling with channels innermost: blocks of some channels at all places read short pieces everywhere."""
+    file = Path(__file__).parents[1] / "everyday" / "max_pool_channels_last.c"
+    scop = load(file, defines={"CH": "128", "H": "56", "W": "56"}).scops[0]
+    variants = pipeline.rank(scop, machine="epyc-zen4", threads=2).variants
+    order = [str(variant.recipe).split("; ")[-1] for variant in variants]
+    outside = next(variant for variant, text in zip(variants, order, strict=True) if "Permute(order=(c, y, x))" in text)
+    assert "order=(c" not in order[0] and outside.score > 1.05 * variants[0].score
