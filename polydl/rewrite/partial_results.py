@@ -6,6 +6,11 @@ that was in order for the sake of one scalar alone runs on all threads.
 Each row has a greatest change of its own, and the greatest of these is taken afterwards (reductions with partial
 results: Padua and Wolfe, "Advanced compiler optimizations for supercomputers", CACM 1986). A long loop is cut into
 pieces that have a part each; where its length is not known, there is a fixed number of parts at a time.
+
+    for i: { sum = …; for j: { dx[i][j] = … sum …; dweight[j] += …; } }
+
+is in order for the sake of an array: each piece has a row of its own. Where the loops inside can be shared out instead,
+as of `for i: for j: s[j] += x[i][j]`, or are a product that a microkernel computes by itself, they are.
 """
 
 from __future__ import annotations
@@ -17,24 +22,31 @@ from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.results_in_parts import (
-    Partial,
+from polydl.rewrite.accumulating_groups import (
+    has_rows,
     inside_of,
     last_of,
-    made_of,
     not_apart,
     points_of,
     splitting,
     target_of,
 )
-from polydl.rewrite.scratch_array import ends_of
-from polydl.target.isa import has_register_blocks
+from polydl.rewrite.results_in_parts import Partial, made_of
+from polydl.rewrite.scratch_array import elements_of, ends_of
+from polydl.target.isa import has_register_blocks, kernel_contraction
 
 LEAST = 1 << 15
 """Instances of a loop, each time that it runs, below which a thread has too little to do."""
 PARTS = 1024
 """Pieces of a loop with more iterations than `MOST`, or with nothing but single iterations to share out."""
 MOST = 4096
+MOST_ROWS = 256
+"""Pieces of a loop that have a row each."""
+PER_ELEMENT = 8
+"""Values that a piece combines into each element of its row, at least: the row is written before, read and put together
+behind, which should cost little beside."""
+WIDE = 128
+"""Iterations from which on a loop inside gives threads enough to do, with whole cache lines for each."""
 ROUNDS = {True: ((1, 256), (32, 64)), False: ((8192, 64),)}
 """Iterations that have one part, and parts at a time, of a loop with (True) and without other loops inside, of which
 nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
@@ -56,7 +68,7 @@ def partial_in_rounds(scop: Scop, number: int) -> Iterator[Step]:
 def _in_turn(scop: Scop, rounds: int | None, *, reassociate: bool) -> Iterator[Step]:
     own: set[str] = set()
     tried: set[tuple[tuple[str, ...], int]] = set()
-    while any(splitting(scop, s) is not None and _is_fixed(s) for s in scop.statements):
+    while any(splitting(scop, s) is not None and _is_met_again(scop, s) for s in scop.statements):
         candidates = _candidates(scop, dependences(scop, reads=False), tried, own, rounds, reassociate=reassociate)
         found = next(candidates, None)
         if found is None:
@@ -98,14 +110,22 @@ def _candidates(
         if any(has_register_blocks(scop, s) for s in users):
             continue
         if rounds is not None:
+            if any(has_rows(scop, group, depth) for group in groups):
+                continue  # nobody knows of how many elements
             cut = _rounds(inside, depth, rounds)
             if cut is not None:
                 yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
-        chunk = _chunk(inside, depth)
-        if chunk:
-            # One after the other; what is left holds the loop together until the last one is done.
-            yield from (Partial(group, depth, chunk) for group in groups if (group, depth) not in tried)
+        # Rows first, which want few pieces; what is left holds the loop together until the last one is done.
+        rows = [group for group in groups if has_rows(scop, group, depth)]
+        if rows and (_threads_inside(found, inside, depth) or any(kernel_contraction(scop, s) for s in users)):
+            continue
+        for group in (*rows, *(one for one in groups if one not in rows)):
+            chunk = _chunk_of_rows(scop, inside, group, depth) if group in rows else _chunk(inside, depth)
+            if not chunk:
+                break
+            if (group, depth) not in tried:
+                yield Partial(group, depth, chunk)
 
 
 def _groups(inside: Sequence[Statement], arrays: Collection[str]) -> list[tuple[str, ...]]:
@@ -123,10 +143,29 @@ def _groups(inside: Sequence[Statement], arrays: Collection[str]) -> list[tuple[
     return [tuple(s.name for s in inside if s in several) for _, several in found]
 
 
-def _is_fixed(statement: Statement) -> bool:
-    """Whether a statement in loops stores to one element in all iterations of the innermost one."""
+def _is_met_again(scop: Scop, statement: Statement) -> bool:
+    """Whether a statement in loops stores to one element in all iterations of the innermost one, or, beside others in a
+    loop, to some element in several iterations."""
     relation = target_of(statement).relation
-    return statement.depth > 0 and bool(isl.domain_onto(relation, range(statement.depth - 1)).is_single_valued())
+    if statement.depth == 0:
+        return False
+    if isl.domain_onto(relation, range(statement.depth - 1)).is_single_valued():
+        return True
+    return len(inside_of(scop, statement.position[:1])) > 1 and not relation.is_injective()
+
+
+def _threads_inside(found: Sequence[Dependence], inside: Sequence[Statement], depth: int) -> bool:
+    """Whether what is in the loop at this depth is one more loop, whose iterations may be shared out in its place; what
+    runs once for it beside does not count."""
+    inside = [s for s in inside if s.depth > depth + 1]
+    if len(inside) == 1:
+        return True  # copies of the output are a way to share out a loop of one statement (Parallelize)
+    if len({s.position[: depth + 2] for s in inside}) > 1:
+        return False
+    names = {s.name for s in inside}
+    ends = ends_of(last_of(points_of(inside, depth + 1), depth + 1))
+    wide = ends is None or ends[0][1] - ends[0][0] + 1 >= WIDE
+    return wide and not any(d.depth == depth + 1 and {d.source, d.target} <= names for d in found)
 
 
 def _runs_apart(scop: Scop, found: Sequence[Dependence], loop: tuple[int, ...], one: Statement) -> bool:
@@ -150,15 +189,43 @@ def _reached(name: str, edges: Sequence[Dependence], back: bool) -> set[str]:
 
 def _chunk(inside: Sequence[Statement], depth: int) -> int:
     """Iterations of a loop that should have one part; 0: there are too few for any, or nobody knows how many."""
+    trips, _ = _work(inside, depth)
+    if trips < 2 or (trips <= MOST and any(s.depth > depth + 1 for s in inside)):
+        return 1 if trips > 1 else 0
+    return _length(trips, max(2, -(-trips // PARTS)))
+
+
+def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str], depth: int) -> int:
+    """The same, where each part is a row of elements."""
+    trips, entered = _work(inside, depth)
+    combined = [s for name in group if splitting(scop, s := scop.statement(name)) is not None]
+    values = sum(count(s.domain).lower for s in combined)
+    elements = 0
+    for s in combined:
+        box = ends_of(target_of(s).relation.intersect_domain(s.domain).range())
+        if box is None:
+            return 0
+        elements = max(elements, elements_of(box))
+    if trips < 2 or not values:
+        return 0
+    # Rounded down: of pieces of another result the last may be shorter.
+    least = max(PER_ELEMENT * elements * entered * trips // values, -(-trips // MOST_ROWS))
+    if 2 * least > trips:
+        return 0
+    return 1 if least <= 1 else _length(trips, least)
+
+
+def _work(inside: Sequence[Statement], depth: int) -> tuple[int, int]:
+    """Iterations of a loop, 0 where nobody knows how many or a thread has too little to do; and how often it runs."""
     points = points_of(inside, depth)
     ends, entered = ends_of(last_of(points, depth)), count(isl.project_onto(points, range(depth))).upper
     if ends is None or sum(count(s.domain).lower for s in inside) < LEAST * entered:
-        return 0
-    trips = ends[0][1] - ends[0][0] + 1
-    if trips <= MOST and any(s.depth > depth + 1 for s in inside):
-        return 1 if trips > 1 else 0
-    least = max(2, -(-trips // PARTS))
-    # Pieces of one length make a box.
+        return 0, 0
+    return ends[0][1] - ends[0][0] + 1, int(entered)
+
+
+def _length(trips: int, least: int) -> int:
+    """Of pieces of so many iterations together, at least so many each. Pieces of one length make a box."""
     return next((length for length in range(least, 4 * least) if trips % length == 0), least)
 
 

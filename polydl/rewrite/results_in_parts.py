@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.accumulation import Accumulation, Place, accumulation, places
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -14,17 +13,24 @@ from polydl.model.expr import (
     Conditional,
     Const,
     Expr,
-    Gather,
     Load,
     Unary,
-    loads,
     on_operands,
-    operands,
 )
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement, Storage
+from polydl.model.scop import Access, Array, Assignment, BlackBox, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.types import ElementType
+from polydl.rewrite.accumulating_groups import (
+    Combined,
+    combined,
+    has_rows,
+    inside_of,
+    last_of,
+    not_apart,
+    points_of,
+    target_of,
+)
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
@@ -36,15 +42,16 @@ class Partial:
 
     before:    for i: { …; s += e(i); … }
     after:     for i: { m = 0; …; m += e(i); …; part[i] = m; }  for i: s += part[i]
-    requires:  in the loop nothing but these statements touches what they combine into (model.accumulation), which is
-               one element for all iterations; leave to reassociate. What has no neutral value begins with the old one
+    rows:      for i: { for j: part[i][j] = 0; …; for j: part[i][j] += e(i, j); … }  for i: for j: s[j] += part[i][j]
+    requires:  in the loop nothing but these statements touches what they combine into (model.accumulation), in any
+               iteration; leave to reassociate. What has no neutral value begins with the old one
                in each part: an extreme takes another value only where that is more (less), so that it is found in any
                grouping, and not a number as well. What is kept beside an extreme goes with it from the first part that
                has the best value
     """
 
     statements: tuple[str, ...]
-    """Those that accumulate into one element, and those that keep something beside it."""
+    """Those that accumulate into one element or row, and those that keep something beside it."""
     depth: int
     """Of the loop."""
     chunk: int
@@ -70,172 +77,9 @@ class Partial:
         return f"{', '.join(self.statements)} has a part of its result for each {pieces}{rounds}"
 
 
-def inside_of(scop: Scop, loop: tuple[int, ...]) -> list[Statement]:
-    return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
-
-
-def last_of(points: isl.Set, depth: int) -> isl.Set:
-    """Values of the loop at this depth."""
-    return isl.project_onto(points, [depth]).reset_tuple_id()
-
-
-def points_of(inside: Sequence[Statement], depth: int) -> isl.Set:
-    """Iterations of the loops up to this depth in which any of the statements runs, without a name."""
-    found = [isl.project_onto(s.domain, range(depth + 1)).reset_tuple_id() for s in inside]
-    whole = found[0]
-    for one in found[1:]:
-        whole = whole.union(one)
-    return whole.coalesce()
-
-
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """What a group of statements combines into."""
-
-    like: Statement
-    """The first that accumulates."""
-    how: Accumulation
-    kept: tuple[tuple[Statement, Place], ...]
-    """What is kept beside an extreme."""
-
-
-def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
-    """What statements combine into one element, or why they do not."""
-    group = [scop.statement(name) for name in names]
-    found = [(s, one) for s in group if (one := splitting(scop, s)) is not None]
-    if not found:
-        return f"{', '.join(names)} does not accumulate"
-    first, how = found[0]
-    if any(s.iterators != first.iterators for s in group):
-        return f"{', '.join(names)} are in different loops"
-    if any(one.combiner is not how.combiner for _, one in found):
-        return f"{', '.join(names)} does not accumulate in one way"
-    if not all(_same_element(first, target_number(first), s, target_number(s)) for s, _ in found):
-        return f"{', '.join(names)} accumulate into several elements"
-    kept = []
-    for s in group:
-        if any(s is one for one, _ in found):
-            continue
-        element = scop.arrays[target_of(first).array].element
-        fits = (
-            one
-            for one in places(s)
-            if len(found) == 1
-            and _goes_with(first, how, s, one)
-            and not (one.last and (element.is_float or how.guards))
-        )
-        place = next(fits, None)
-        if place is None:
-            return f"{s.name} keeps nothing beside what {first.name} finds"
-        kept.append((s, place))
-    return Combined(first, how, tuple(kept))
-
-
-def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Place) -> bool:
-    """Whether a statement keeps something of the very instance whose value `best` takes."""
-    target = target_of(best).array
-    guards = [one for one, holds in how.guards if holds]
-    return (
-        place.extreme == target
-        and place.combiner is how.combiner
-        and len(guards) == len(how.guards) == len(place.guards)
-        and keeper.position < best.position
-        and bool(keeper.domain.set_tuple_name(best.name).is_equal(best.domain))
-        and all(
-            _same_element(best, target_number(best), keeper, i)
-            for i, a in enumerate(keeper.accesses)
-            if a.array == target
-        )
-        and all(
-            _same_value(best, a, keeper, b) for a, b in zip((how.value, *guards), (place.x, *place.guards), strict=True)
-        )
-    )
-
-
-def _same_element(old: Statement, one: int, new: Statement, two: int) -> bool:
-    """Whether two accesses, whatever they do, touch the same elements for the instances of `new`."""
-    a, b = old.accesses[one], new.accesses[two]
-    there = isl.domain_named(a.relation, new.name).intersect_domain(new.domain)
-    return a.array == b.array and bool(there.is_equal(b.relation.intersect_domain(new.domain)))
-
-
-def _same_value(old: Statement, one: Expr, new: Statement, two: Expr) -> bool:
-    """Whether two expressions compute the same from the same elements for the instances of `new`."""
-    match one, two:
-        case Load(a), Load(b):
-            return _same_element(old, a, new, b)
-        case Gather(), _:
-            return False
-        case AffineValue(a), AffineValue(b):
-            there = isl.Map.from_pw_aff(isl.function_named(a, new.name)).intersect_domain(new.domain)
-            return bool(there.is_equal(isl.Map.from_pw_aff(b).intersect_domain(new.domain)))
-    inside = operands(one), operands(two)
-    empty = [on_operands(value, lambda _: Const("operand")) for value in (one, two)]
-    return empty[0] == empty[1] and all(_same_value(old, a, new, b) for a, b in zip(*inside, strict=True))
-
-
-def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
-    """Why statements do not combine into one element that nothing else in their loop touches; None: they do."""
-    found = combined(scop, names)
-    if isinstance(found, str):
-        return found
-    group = [scop.statement(name) for name in names]
-    inside = inside_of(scop, found.like.position[: depth + 1])
-    if any(s not in inside for s in group):
-        return f"{', '.join(names)} are not in one loop"
-    if any(isinstance(s.body, MicrokernelCall) for s in inside):
-        return "a microkernel is called in the loop"
-    if len({found.like.iterators[depth] in s.descending for s in inside}) > 1:
-        return "the loop runs both ways"
-    for s in (found.like, *(s for s, _ in found.kept)):
-        target = target_of(s)
-        if not isl.domain_onto(target.relation, range(depth)).is_single_valued():
-            return f"{target.array} has an element for each iteration"
-        mine = [one for one in group if target_of(one).array == target.array]
-        users = [one for one in inside if any(a.array == target.array for a in one.accesses)]
-        if any(one not in group for one in users):
-            return f"another statement in the loop touches {target.array}"
-        if s is not found.like and (len(mine) > 1 or users != [s]):
-            return f"another statement in the loop touches {target.array}"
-        for one in users:
-            own = {i for i, a in enumerate(one.accesses) if a.array == target.array}
-            if not all(_same_element(s, target_number(s), one, i) for i in own):
-                return f"{target.array} is read beside"
-            if one in mine and own & _beside(scop, one):
-                return f"{target.array} is read beside"
-    return None
-
-
-def _beside(scop: Scop, statement: Statement) -> frozenset[int]:
-    """The accesses that are read for what a statement combines or keeps."""
-    how = accumulation(scop, statement)
-    if how is not None:
-        return frozenset(i for one in (how.value, *(guard for guard, _ in how.guards)) for i in loads(one))
-    return frozenset()
-
-
-def target_number(statement: Statement) -> int:
-    assert isinstance(statement.body, Assignment)
-    return statement.body.target
-
-
-def target_of(statement: Statement) -> Access:
-    """What an assignment writes."""
-    return statement.accesses[target_number(statement)]
-
-
-def splitting(scop: Scop, statement: Statement) -> Accumulation | None:
-    """How a statement combines what it computes with what there is, where parts of that can be put together; None:
-    it does not. Halves are rounded each time, which shows."""
-    if not isinstance(statement.body, Assignment):
-        return None
-    element = scop.arrays[target_of(statement).array].element
-    return accumulation(scop, statement) if element in (F32, F64) or element.is_int else None
-
-
 def made_of(scop: Scop, plan: Partial) -> Scop | None:
     """The program with parts; None where the number of parts is not known."""
-    depth = plan.depth
+    depth, rows = plan.depth, has_rows(scop, plan.statements, plan.depth)
     scop = _upwards(scop, plan.statements[0], depth)
     if plan.ways:
         scop = _chunked(scop, plan.statements[0], depth, plan.chunk * plan.ways)
@@ -251,25 +95,32 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
     ends = ends_of(last_of(points, depth))
     if ends is None:
         return None
-    box, arrays, parts = Box.between(ends), dict(scop.arrays), list[_Parts]()
+    arrays, parts = dict(scop.arrays), list[_Parts]()
     for like in (found.like, *(s for s, _ in found.kept)):
         array = scop.arrays[target_of(like).array]
-        own, part = (free_name(scop, f"{PREFIX}{array.name}_{name}") for name in ("own", "part"))
-        arrays[own] = Array(own, array.element, (), Storage.REGION, f"{array.element.c} {own}", restrict=True)
-        arrays[part] = scratch_array(part, array.element, box)
-        element = element_of(last_of(points, depth), part, box)
-        parts.append(_Parts(scop, like, points, depth, own, part, element, parts[0] if parts else None))
+        part = free_name(scop, f"{PREFIX}{array.name}_part")
+        best = parts[0] if parts else None
+        if rows:
+            made = _rows(scop, like, group, depth, part, best)
+            if made is None:
+                return None
+            parts.append(made)
+        else:
+            own, box = free_name(scop, f"{PREFIX}{array.name}_own"), Box.between(ends)
+            arrays[own] = Array(own, array.element, (), Storage.REGION, f"{array.element.c} {own}", restrict=True)
+            element = element_of(last_of(points, depth), part, box)
+            parts.append(_Parts(scop, like, points, depth, own, part, box, element, best))
+        arrays[part] = scratch_array(part, array.element, parts[-1].box)
     parts.reverse()  # what is kept beside an extreme asks for it before it changes
-    last, own_names = max(s.position[depth + 1] for s in inside), {target_of(p.like).array: p.own for p in parts}
-    many = len(parts)
+    last, many = max(s.position[depth + 1] for s in inside), len(parts)
     statements: list[Statement] = []
     for statement in scop.statements:
         if statement is inside[0]:
             statements += [one.begun((*loop, place), found) for place, one in enumerate(parts)]
         moved = _placed(statement, loop, many)
-        statements.append(_redirected(moved, own_names) if statement in group else moved)
+        statements.append(_redirected(moved, parts) if statement in group else moved)
         if statement is inside[-1]:
-            statements += [one.ended((*loop, last + many + 1 + place)) for place, one in enumerate(parts)]
+            statements += [one.ended((*loop, last + many + 1 + place)) for place, one in enumerate(parts) if one.own]
             behind = (*loop[:-1], loop[-1] + 1)
             statements += [one.joined((*behind, place), found) for place, one in enumerate(parts)]
     return replace(scop, arrays=arrays, statements=tuple(statements))
@@ -287,15 +138,32 @@ def _placed(statement: Statement, loop: tuple[int, ...], many: int) -> Statement
     return replace(statement, position=tuple(at))
 
 
-def _redirected(statement: Statement, own: Mapping[str, str]) -> Statement:
-    """The statement with scalars in place of what it accumulates into. `own`: the scalar for each array."""
-    accesses = tuple(
-        replace(a, array=own[a.array], relation=isl.range_named(map_from_affs(statement.domain, []), own[a.array]))
-        if a.array in own
-        else a
-        for a in statement.accesses
-    )
+def _redirected(statement: Statement, parts: Sequence[_Parts]) -> Statement:
+    """The statement with what it accumulates into in a part, in place of the array."""
+    of = {target_of(one.like).array: one for one in parts}
+    accesses = tuple(of[a.array].instead(statement, a) if a.array in of else a for a in statement.accesses)
     return replace(statement, accesses=accesses)
+
+
+def _rows(
+    scop: Scop, like: Statement, group: Sequence[Statement], depth: int, part: str, best: _Parts | None
+) -> _Parts | None:
+    """The parts of an array, of all elements that a group combines into; None where nobody knows how many."""
+    array = target_of(like).array
+    touched: isl.Set | None = None
+    for s in group:
+        if target_of(s).array == array:
+            relation = isl.domain_onto(target_of(s).relation.intersect_domain(s.domain), range(depth + 1))
+            elements = isl.range_named(isl.domain_named(relation, None), None).wrap().flatten()
+            touched = elements if touched is None else touched.union(elements)
+    assert touched is not None, "it is the target of one of them"
+    points = touched.coalesce()
+    inner = isl.project_onto(points, range(depth, isl.arity(points))).reset_tuple_id()
+    ends = ends_of(inner)
+    if ends is None:
+        return None
+    box = Box.between(ends)
+    return _Parts(scop, like, points, depth, "", part, box, element_of(inner, part, box), best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,15 +173,31 @@ class _Parts:
     scop: Scop
     like: Statement
     points: isl.Set
-    """Iterations that have a part."""
+    """Iterations that have a part; of a row { [i…, a…] }, with the elements that each has."""
     depth: int
     own: str
-    """The scalar that an iteration accumulates into."""
+    """The scalar that an iteration accumulates into; empty of a row, which it accumulates into in its place."""
     part: str
+    box: Box
+    """Of the elements of `part`."""
     element: isl.Map
-    """{ [i] -> part[…] } of an iteration."""
+    """{ [i] -> part[…] } of an iteration; of a row { [i, a…] -> part[…] }."""
     best: _Parts | None = None
     """Of the extreme, where this is kept beside it."""
+
+    @property
+    def mine(self) -> str:
+        """What an iteration accumulates into."""
+        return self.own or self.part
+
+    def instead(self, statement: Statement, access: Access) -> Access:
+        """An access to the array as one to what an iteration accumulates into."""
+        if self.own:
+            relation = isl.range_named(map_from_affs(statement.domain, []), self.own)
+        else:
+            iteration = map_from_affs(statement.domain, [isl.coordinates(statement.domain)[self.depth]])
+            relation = iteration.flat_range_product(isl.range_named(access.relation, None)).apply_range(self.element)
+        return replace(access, array=self.mine, relation=relation)
 
     def begun(self, position: tuple[int, ...], found: Combined) -> Statement:
         """`m = 0`; where there is no neutral value, `m = x`; where the last of equal ones counts, the worst value of
@@ -321,13 +205,13 @@ class _Parts:
         target = target_of(self.like)
         element = self.scop.arrays[target.array].element
         if self.best is None and any(place.last for _, place in found.kept):
-            return self._assigned("b", position, (self.own,), "=", _worst(found.how.combiner.better, element))
+            return self._assigned("b", position, (self.mine,), "=", _worst(found.how.combiner.better, element))
         start = found.how.combiner.start(element)
         if start is None:
-            return self._assigned("b", position, (target.array, self.own), "=", Load(0))
+            return self._assigned("b", position, (target.array, self.mine), "=", Load(0))
         sign = start[0] if start[0] in "-~" else ""
         value: Expr = Const(start.removeprefix(sign))
-        return self._assigned("b", position, (self.own,), "=", Unary(sign, value) if sign else value)
+        return self._assigned("b", position, (self.mine,), "=", Unary(sign, value) if sign else value)
 
     def ended(self, position: tuple[int, ...]) -> Statement:
         """`part[i] = m`."""
@@ -357,6 +241,10 @@ class _Parts:
         while any(s.name == name for s in self.scop.statements):
             name += suffix
         iterators = self.like.iterators[: self.depth + 1]
+        if not self.own:
+            more = isl.arity(self.points) - len(iterators)
+            iterators += tuple(f"{_free_iterator(iterators)}{d}" for d in range(more))
+            position += (0,) * more
         domain = isl.named(self.points.set_tuple_name(name), iterators)
         accesses = [Access(array, False, self._place(domain, array), self.like.span) for array in touched]
         accesses[-1] = replace(accesses[-1], write=True)
@@ -373,13 +261,23 @@ class _Parts:
             return isl.range_named(map_from_affs(domain, []), array)
         coordinates = isl.coordinates(domain)
         if array == self.part:
-            return map_from_affs(domain, [coordinates[self.depth]]).apply_range(self.element)
+            return map_from_affs(domain, coordinates[self.depth :]).apply_range(self.element)
         if array != target_of(self.like).array:
             assert self.best is not None, array
             return self.best._place(domain, array)
+        if not self.own:
+            return isl.range_named(map_from_affs(domain, coordinates[self.depth + 1 :]), array)
         fixed = isl.domain_onto(target_of(self.like).relation, range(self.depth))
         outer = map_from_affs(domain, coordinates[: self.depth])
         return outer.apply_range(isl.domain_named(fixed, None))
+
+
+def _free_iterator(iterators: Sequence[str]) -> str:
+    """A stem of names that are no iterator's."""
+    stem = "e"
+    while any(name.startswith(stem) for name in iterators):
+        stem += "_"
+    return stem
 
 
 def _worst(better: str, element: ElementType) -> Expr:

@@ -61,6 +61,64 @@ CASES = {
     "bits": (f"{LONG} {{ k &= p[i]; l |= p[i]; n[0] ^= p[i]; y[i] = x[i]; }}", 100),
     "a product": (f"{LONG} {{ n[0] *= p[i] | 1; y[i] = x[i]; }}", 100),
     "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 100),
+    "a row beside a sum": (
+        (
+            "for (int i = 0; i < 40; i++) { float s = 0; for (int j = 0; j < 30; j++) s += A[i][j]; "
+            "for (int j = 0; j < 30; j++) { x[j] += 2 * A[i][j]; B[i][j] = A[i][j] + s; } }"
+        ),
+        8,
+    ),
+    "two rows and a sum of all": (
+        (
+            "for (int i = 0; i < 40; i++) { B[i][0] += 1; for (int j = 0; j < 29; j++) "
+            "{ x[j] += A[i][j]; y[j + 3] -= A[i][j] * B[i][j]; out[1] += B[i][j]; } }"
+        ),
+        8,
+    ),
+    "two additions to a row": (
+        (
+            "for (int i = 0; i < 39; i++) { float s = A[i][29]; for (int j = 0; j < 30; j++) x[j] += s * A[i][j]; "
+            "for (int j = 0; j < 30; j++) x[j] -= B[i][j]; }"
+        ),
+        13,
+    ),
+    "extremes of columns": (
+        (
+            "for (int i = 0; i < 40; i++) { float s = 0; for (int j = 0; j < 30; j++) s += B[i][j]; B[i][0] = s; "
+            "for (int j = 0; j < 30; j++) x[j] = A[i][j] > x[j] ? A[i][j] : x[j]; }"
+        ),
+        8,
+    ),
+    "where they are": (
+        (
+            "for (int i = 0; i < 40; i++) { float s = 0; for (int j = 0; j < 30; j++) s += B[i][j]; B[i][0] = s; "
+            "for (int j = 0; j < 30; j++) { p[j] = A[i][j] < x[j] ? i : p[j]; "
+            "x[j] = A[i][j] < x[j] ? A[i][j] : x[j]; } }"
+        ),
+        8,
+    ),
+    "bits of columns, backwards": (
+        (
+            "for (int i = 39; i >= 0; i--) { y[i] = 1; "
+            "for (int j = 0; j < 30; j++) { p[j] ^= i + 2 * j; n[1] |= i - j; } }"
+        ),
+        8,
+    ),
+    "rows of a triangle": (
+        (
+            "for (int i = 0; i < 40; i++) { float s = 0; for (int j = 0; j < 30; j++) s += A[i][j]; "
+            "for (int j = 0; j < 30 && j <= i; j++) x[29 - j] += A[i][j] * s; }"
+        ),
+        20,
+    ),
+    "rows in a loop in order": (
+        (
+            "for (int t = 0; t < 3; t++) { for (int i = 0; i < 40; i++) { float s = 0; "
+            "for (int j = 0; j < 30; j++) s += A[i][j]; for (int j = 0; j < 30; j++) { x[j] += A[i][j]; "
+            "B[i][j] = s; } } for (int j = 0; j < 30; j++) A[t][j] = B[39][j] + x[j]; }"
+        ),
+        8,
+    ),
     "inside of a loop in order": (
         (
             "for (int t = 0; t < 3; t++) { for (int i = 1; i < 40; i++) for (int j = 0; j < 30; j++) "
@@ -73,6 +131,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WIDE", 30)
     monkeypatch.setattr(module, "LEAST", 1)
     monkeypatch.setattr(module, "PARTS", 8)
     monkeypatch.setattr(module, "MOST", 50)
@@ -135,6 +194,24 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
         assert proof_of(ranking.program, variant, OPTIONS).holds
 
 
+def test_the_number_of_threads_changes_no_bit(tmp_path: Path) -> None:
+    """Real numbers, whose sums round: there are as many parts as there are, put together in one order."""
+    scop = scop_of(tmp_path, CASES["a row beside a sum"][0])
+    ranking = rank(scop, options=OPTIONS)
+    generator = np.random.default_rng(8)
+    arrays = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
+    arrays |= {name: np.zeros(SHAPES[name], np.int32) for name in "pn"}
+    variant = next(v for v in ranking.variants if "omp parallel" in v.region())
+    library = compiled(tmp_path, "threads", [variant.code()], FLAGS)
+    found = []
+    for threads in (1, 2, 3, 5):
+        ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)
+        found.append(run(library, arrays))
+    want = arrays["x"][:30] + 2 * arrays["A"].astype(np.float64).sum(0)
+    assert np.allclose(found[0]["x"][:30], want, rtol=1e-5, atol=1e-5)
+    assert all(np.array_equal(found[0][name], other[name]) for other in found[1:] for name in SHAPES)
+
+
 LEFT_ALONE = {
     "used on the way": f"{LONG} {{ out[0] += x[i]; y[i] = out[0]; }}",
     "an element for each iteration": f"{EACH} A[i][0] += B[i][j];",
@@ -149,6 +226,19 @@ LEFT_ALONE = {
     "where it was": f"{LONG} {{ if (x[i] > m) m = x[i]; if (x[i] > m) k = i; }}",
     "cut off": f"{LONG} if (x[i] > k) k = x[i];",
     "downwards": "for (int i = 499; i > 0; i--) { y[i] = y[i - 1]; out[0] += x[i]; }",
+    "columns on threads": f"{EACH} {{ x[j] += A[i][j]; y[j] += B[i][j]; }}",
+    "a row that is read": (
+        "for (int i = 0; i < 40; i++) { for (int j = 0; j < 30; j++) B[i][j] = x[j]; "
+        "for (int j = 0; j < 30; j++) x[j] += A[i][j]; }"
+    ),
+    "another element of the row": (
+        "for (int i = 0; i < 40; i++) { float s = 0; for (int j = 0; j < 30; j++) s += A[i][j]; "
+        "for (int j = 0; j < 30; j++) { x[j] += s; x[j + 1] += A[i][j]; } }"
+    ),
+    "more columns than rows": (
+        "for (int i = 0; i < 10; i++) { float s = 0; for (int j = 0; j < 30; j++) s += A[i][j]; "
+        "for (int j = 0; j < 30; j++) x[j] += s * A[i][j]; }"
+    ),
     "something else of the array": f"{LONG} {{ out[0] += x[i]; out[1] = x[i]; }}",
 }
 
