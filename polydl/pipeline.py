@@ -25,7 +25,7 @@ from polydl.dependences.nests import nests
 from polydl.exchange.schedule_file import ranking_from_file
 from polydl.frontend import Program
 from polydl.frontend.inline import is_c, located
-from polydl.kernels.pack_ahead import checked
+from polydl.kernels.pack_ahead import checked, one_region_each
 from polydl.lower.header import header
 from polydl.lower.splice import splice
 from polydl.measure import Progress, check_compiles, measure
@@ -249,6 +249,7 @@ def optimize(
     given = o
     program, o = program_of(source, given)
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
+    program = replace(program, scops=one_region_each(program.scops, o.prepack))
     check_names(program.scops, o.data)
     statements = sum(len(scop.statements) for scop in program.scops)
     part = o.effort.part(statements)

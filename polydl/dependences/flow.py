@@ -177,7 +177,7 @@ def _given(scop: Scop, nest: Nest) -> list[Edge]:
             if a.array not in written and not scop.arrays[a.array].is_scalar:
                 read.setdefault(a.array, []).append(a.relation.intersect_domain(s.domain).range())
     return [
-        Edge(array, None, nest.name, (), _bytes(scop, array, elements), False, False, ())
+        Edge(array, None, nest.name, (), _bytes(scop, array, elements), False, array in scop.constants, ())
         for array, elements in sorted(read.items())
     ]
 

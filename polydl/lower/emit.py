@@ -34,6 +34,7 @@ from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
 from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
+from polydl.lower.packed_ahead import Ahead, offsets, texts
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Scratch
 from polydl.lower.vector_math import vector_declarations
@@ -61,12 +62,17 @@ class Generated:
     region: str
     """Statements that replace the scop's region, without a newline at the end."""
     prepare: tuple[str, ...] = ()
-    """Statements that a user runs once before, to pack operands ahead of time."""
+    """Statements that pack operands ahead of time, for all later runs of the same thread."""
     rows: bool = False
     """Whether innermost loops became calls of vector functions."""
     otherwise: str = ""
     """Statements for other values of the function's integer parameters than those that `region` is made for; empty: the
     original loops."""
+    outside: tuple[str, ...] = ()
+    """File-scope pieces behind those of `prologue` that call the function of the region, which therefore stand in a
+    whole file only."""
+    packed: tuple[str, ...] = ()
+    """The arrays that are packed ahead of time, in the order in which the function that packs takes them."""
 
 
 def names_for(scop: Scop) -> Names:
@@ -116,7 +122,7 @@ def generate(
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
     code: list[Node] = []
     scratch = Scratch()
-    beside = _Beside([], [], [], [])
+    beside = _Beside([], [], [])
     with quota("code generation", operations):
         for part in tree.children:
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
@@ -125,13 +131,18 @@ def generate(
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH:
             _reserve(scratch, array, helpers, scop.unsigned)
+    packed = texts(scop, beside.ahead, names, helpers) if beside.ahead else None
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.used:
         prologue.append(scratch.prologue())
         code = scratch.around(code, original_text(scop))
     code = [Hint(BEGIN, ()), *declarations(scop), *code]
-    made = finished(scop, names, [*prologue, *beside.functions], code, hints=instances)
-    return replace(made, prepare=tuple(beside.prepare), rows=bool(beside.rows))
+    if packed is None:
+        made = finished(scop, names, prologue, code, hints=instances)
+        return replace(made, rows=bool(beside.rows))
+    made = finished(scop, names, [*prologue, packed.functions], code, hints=instances)
+    run, prepare = (tuple(_reprefix(text, names) for text in one) for one in ((packed.run,), packed.prepare))
+    return replace(made, rows=bool(beside.rows), outside=run, prepare=prepare, packed=packed.arrays)
 
 
 def _own_rows(scop: Scop, code: list[Node], helpers: Helpers, prologue: list[str]) -> list[Node]:
@@ -179,9 +190,8 @@ class _Beside:
     """What parts need outside of their own lines; writing a part adds to these lists."""
 
     prologue: list[str]
-    functions: list[str]
-    """File-scope pieces that use the prologue and the helpers."""
-    prepare: list[str]
+    ahead: list[Ahead]
+    """The operands that are packed ahead of time."""
     rows: list[str]
     """File-scope pieces of vector functions."""
 
@@ -204,9 +214,8 @@ def _written(
     made = copies(scop, part, scratch) if summed_cut(part) is not None else None
     code += [made.zeroing(scop, names, helpers)] if made else []
     for one in plan.ahead:
-        beside.functions.append(one.text(scop, names, helpers))
-        code.append(one.before())
-        beside.prepare.append(one.call())
+        code.append(one.before(scop, offsets(beside.ahead)[-1]))
+        beside.ahead.append(one)
     inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
     rows = row_options(scop, part)
     within = made.scop if made else scop

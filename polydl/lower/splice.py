@@ -107,7 +107,7 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
             edits.append((start, end, original_text(scop) + ending))
             continue
         code, own = on_rows(scop, generated.region, original_text(scop), newline)
-        prologue = (*((_TEXT,) if scop.expansions else ()), *own, *generated.prologue)
+        prologue = (*((_TEXT,) if scop.expansions else ()), *own, *generated.prologue, *generated.outside)
         fresh = [p for p in prologue if p not in seen]
         seen.update(dict.fromkeys(prologue))
         if fresh:

@@ -24,7 +24,7 @@ from polydl.model.build_terms import (
     symbol,
 )
 from polydl.model.expr import Binary, Expr, Load
-from polydl.model.scop import Access, Array, Assignment, Region, Scop, Source, Statement, Storage
+from polydl.model.scop import Access, Array, Assignment, Header, Region, Scop, Source, Statement, Storage
 from polydl.model.spaces import StatementSpace
 from polydl.model.types import I32, ElementType
 
@@ -203,9 +203,10 @@ class Made:
     def _source(self, path: Path) -> tuple[Source, Region]:
         """The C that the program stands for."""
         before = ["#include <math.h>"] if any(functions(s.value) for s in self.stored) else []
-        given = [f"int {name}" for name, one in self.named.items() if isinstance(one, Index)]
-        given += [self._declared(name) for name, one in self.named.items() if self._is_parameter(one)]
-        self.lines = [*before, f"void {self.function}({', '.join(given) or 'void'})", "{"]
+        given = [(name, f"int {name}") for name, one in self.named.items() if isinstance(one, Index)]
+        given += [(name, self._declared(name)) for name, one in self.named.items() if self._is_parameter(one)]
+        prototype = f"void {self.function}({', '.join(text for _, text in given) or 'void'})"
+        self.lines = [*before, prototype, "{"]
         self.lines += [f"#pragma polydl assume{one.c(I32)}" for one in self.assumed]
         self.lines.append("#pragma scop")
         first = len(self.lines)
@@ -218,7 +219,9 @@ class Made:
         text = "\n".join([*self.lines, "#pragma endscop", "}", ""])
         spans = {key: replace(s, file=str(path), text=self.lines[s.line - 1]) for key, s in self.spans.items()}
         self.spans = spans
-        return Source(path, text), Region(start, end, sum(len(line) + 1 for line in before))
+        return Source(path, text), Region(
+            start, end, sum(len(line) + 1 for line in before), header=Header(prototype, "void", tuple(given))
+        )
 
     @staticmethod
     def _is_parameter(one: Index | BuiltArray | Read) -> bool:

@@ -280,6 +280,18 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Header:
+    """How a C function is declared."""
+
+    prototype: str
+    """`static void f(int n, const float x[restrict n])`."""
+    result: str
+    """The type of its value: `void`, `double`."""
+    parameters: tuple[tuple[str, str], ...]
+    """(name, declaration) of each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """Where a scop stands in its file, as offsets into `Source.text`."""
 
@@ -295,6 +307,8 @@ class Region:
     begun: Mapping[str, isl.PwAff] = field(default_factory=dict)
     """Those of them that have a value where the region begins, which its loops count on, with the value, a function of
     the parameters: `i` of `int i = 0; while (i < n)`."""
+    header: Header | None = None
+    """Of the function around it; None of one that is declared in the old style, or whose value is a pointer."""
 
     @property
     def starts(self) -> dict[str, int]:
@@ -398,6 +412,8 @@ class Scop:
     each was defined."""
     live_out: frozenset[str] = frozenset()
     """Arrays whose contents may be read after the scop: parameters, globals and locals, less `dead(...)`."""
+    constants: frozenset[str] = frozenset()
+    """Arrays that stay the same from run to run, as the user says; no statement writes them."""
     assumptions: tuple[str, ...] = ()
     """What was assumed and could not be checked, for people: 'A and B do not overlap (not restrict)'."""
     promises: tuple[Promise, ...] = ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Unpack
 
-from polydl.base.errors import InputError, PolyDLError
+from polydl.base.errors import InputError, PolyDLError, one_of
 from polydl.base.recursion import deep
 from polydl.frontend import Parsed, Program
 from polydl.frontend.inline import located
@@ -35,6 +35,7 @@ def compile_kernel(
     *,
     optimize: bool = True,
     tune: bool = True,
+    constant: Sequence[str] = (),
     fresh: bool = False,
     progress: Progress | None = None,
     options: Options | None = None,
@@ -47,11 +48,12 @@ def compile_kernel(
     likely, and none that it may have every value: it is then an argument of the function without a default.
     With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
     the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
-    the loops stay as they are written. Results are cached by content in the user's cache folder, so that the same call
-    in another process compiles and measures nothing, unless `fresh`. That holds for results of a busy machine too; the
-    kernel's `made.notes` then say so. Other keywords are fields of `Options`, such as `threads`, and `function`, which
-    chooses among several kernels of a file. Raises InputError, ToolchainError, QuotaExceeded; PolyDLError when no
-    variant computed what the original computes.
+    the loops stay as they are written. `constant` names parameters, such as weights, whose contents stay the same from
+    call to call: the kernel copies them once into the layout that its code reads (see `Kernel`). Results are cached by
+    content in the user's cache folder, so that the same call in another process compiles and measures nothing, unless
+    `fresh`. That holds for results of a busy machine too; the kernel's `made.notes` then say so. Other keywords are
+    fields of `Options`, such as `threads`, and `function`, which chooses among several kernels of a file. Raises
+    InputError, ToolchainError, QuotaExceeded; PolyDLError when no variant computed what the original computes.
 
     >>> import numpy as np, polydl
     >>> scale = polydl.compile('''
@@ -71,6 +73,9 @@ def compile_kernel(
     array([3., 3., 3., 3.], dtype=float32)
     """
     o = (options or Options()).changed(**changes)
+    if isinstance(constant, str):
+        raise TypeError(f"constant is a sequence of names: constant=[{constant!r}]")
+    o = o.changed(prepack=tuple(dict.fromkeys((*o.prepack, *constant))))
     built, how = None, "as written" if not optimize else "measured" if tune else "ranked"
     written = Path(f"function {how}")
     if isinstance(source, Scop):
@@ -79,10 +84,6 @@ def compile_kernel(
     else:
         path, folders = located(source)
         o = o.including(folders)
-    if o.prepack:
-        raise InputError(
-            "arrays packed ahead of time need calls of their own", hint="leave out prepack, or optimize a file"
-        )
     file = _File(path)
     o = with_sizes(path, sizes or {}, o, file.parsed)
     if built is not None and o.defines:
@@ -100,6 +101,7 @@ def compile_kernel(
     # Before the search, which takes long: is this a function that Python can call?
     declared = signature([s for s in program.scops if s.function == function], file.parsed(o).unit)
     declared = declared.without_sizes(with_all.sizes.keys() - o.sizes.keys())
+    _check_constant(o.prepack, declared)
     text, made = _optimized(program, function, how, with_all, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
     if key is not None:
@@ -137,9 +139,17 @@ class _File:
 
 
 def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
-    made = Made(**{**document["made"], "notes": tuple(document["made"]["notes"])})
+    lists = {name: tuple(document["made"][name]) for name in ("notes", "packed")}
+    made = Made(**document["made"] | lists)
     unit = Unit(text, tuple(document["flags"]), o.toolchain())
     return Kernel(Signature.from_data(document["signature"]), made, unit)
+
+
+def _check_constant(names: Sequence[str], declared: Signature) -> None:
+    """Raise InputError for what is no array that is given to the function."""
+    arrays = [p.name for p in declared.parameters if p.is_array]
+    for name in (name for name in names if name not in arrays):
+        raise InputError(f"'{name}' is no array that {declared.function} is given", hint=one_of(name, arrays))
 
 
 def _only_function(program: Program) -> str:
@@ -182,4 +192,5 @@ def _made(result: OptimizeResult, how: str) -> Made:
         min(speedups) if speedups else None,
         max(done.ranking.threads for done in result.scops),
         tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys(name for done in result.scops if done.code is not None for name in done.code.packed)),
     )

@@ -18,6 +18,7 @@ from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
+from polydl.native.constants import Constants
 from polydl.native.forked import usable_threads
 from polydl.native.quick_arguments import QuickArguments
 from polydl.native.shared import Unit
@@ -42,6 +43,9 @@ class Made:
     """OpenMP threads of a call."""
     notes: tuple[str, ...] = ()
     """Notes for the user: assumptions, warnings."""
+    packed: tuple[str, ...] = ()
+    """Constant arrays of which the kernel keeps copies in another layout, in the order in which its function that packs
+    takes them."""
 
 
 class Kernel:
@@ -55,6 +59,10 @@ class Kernel:
 
     An array that the kernel writes may be left out where its extents are declared: the call then makes one, filled
     with zeros, and returns it (several as a tuple). Otherwise it returns the value of the C function, None for void.
+
+    Of arrays that are constant, as `polydl.compile` was told, it keeps a copy in the layout that it reads
+    (`made.packed`), for each array object and, of a tensor, each version: a tensor may change in place between calls. A
+    NumPy array has no version: after a change in place call `repack`.
 
     The call releases the lock of the interpreter, and several threads may call at once. In a process that was forked
     after a call, such as a worker of torch's DataLoader, calls run on one thread. It raises ArgumentTypeError (a
@@ -73,16 +81,25 @@ class Kernel:
         self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
         self._any_size = any(p.any_value for p in signature.parameters)
         self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
-        library, self.path = shared.load(Unit(unit.text + _wrapper(signature), unit.flags, unit.toolchain))
+        library, self.path = shared.load(Unit(unit.text + _wrapper(signature, made.packed), unit.flags, unit.toolchain))
         self._library = library
         self._call = library.polydl_native_call
-        self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+        self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
         self._call.restype = None
         self._measure = library.polydl_native_extents
         self._measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._measure.restype = None
         self._sized_extents: dict[str, list[int | None]] | None = None
         self._quick: QuickArguments | None = None
+        order = [p.name for p in signature.parameters]
+        places = [order.index(name) for name in made.packed]
+        self._constants = Constants(library, places) if places else None
+        self._constant_arguments = [[p.name for p in self._positional].index(name) for name in made.packed]
+
+    def repack(self) -> None:
+        """Forget the copies of constant arrays: the next calls make them anew."""
+        if self._constants is not None:
+            self._constants.forget()
 
     @property
     def source(self) -> str:
@@ -110,7 +127,7 @@ class Kernel:
             usual = self._quick.pointers(args)
             if usual is not None:
                 result = _result_cell(self.signature.result)
-                self._run(usual[0], result)
+                self._run(usual[0], result, [args[at] for at in self._constant_arguments])
                 self._quick.changed(usual[1])
                 return _returned(result, self.signature.result, [])
         values = self._bound(args, kwargs)
@@ -140,14 +157,16 @@ class Kernel:
             pointers[i] = one.address
         check_apart(found, all_apart=self.made.variant is not None)
         result = _result_cell(self.signature.result)
-        self._run(pointers, result)
+        self._run(pointers, result, [values[name] for name in self.made.packed] if sized else [])
         _mark_changed_tensors(found)
         return _returned(result, self.signature.result, made)
 
-    def _run(self, pointers: Any, result: Numbers | None) -> None:
+    def _run(self, pointers: Any, result: Numbers | None, constant: Sequence[Any]) -> None:
+        """`constant`: the arrays that are packed, for sizes that the kernel was made for; none for others."""
+        copies = self._constants.packed(constant, pointers) if self._constants is not None and constant else None
         self._call(
             ctypes.addressof(pointers), None if result is None else result.__array_interface__["data"][0],
-            usable_threads(self.made.threads),
+            usable_threads(self.made.threads), None if copies is None else copies.ctypes.data,
         )  # fmt: skip
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +242,7 @@ def _shown(p: Parameter) -> str:
     return f"{'const ' if p.const and p.is_array else ''}{p.element}{extents}"
 
 
-def _wrapper(signature: Signature) -> str:
+def _wrapper(signature: Signature, packed: Sequence[str]) -> str:
     """C that is appended to the file: a function that calls the kernel with arguments from an array of addresses."""
     parameters = signature.parameters
     arguments = [
@@ -243,6 +262,7 @@ def _wrapper(signature: Signature) -> str:
             extents=[e for p in parameters for e in p.dims or () if e is not None],
             result=f"*({signature.result} *)polydl_result = " if signature.result else "",
             arguments=", ".join(arguments),
+            packed=", ".join(f"polydl_arguments[{[p.name for p in parameters].index(name)}]" for name in packed),
         )
     )
     return str(text)

@@ -14,7 +14,7 @@ from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.dependences.promises import broken_promises
-from polydl.kernels.pack_ahead import checked, packed_ahead
+from polydl.kernels.pack_ahead import checked, constant_operands, packed_ahead
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
@@ -135,8 +135,8 @@ def ways(
     program = canonical(read, reassociate=o.reassociate)
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
-    if o.prepack:
-        checked(scop, parts, o.prepack)
+    checked(scop, parts, o.prepack)
+    ahead = tuple(dict.fromkeys((*o.prepack, *constant_operands(scop, parts))))
     given_up = [*program.refused]
     pruned: Counter[str] = Counter()
     blocks = register_blocks_for(machine)
@@ -149,7 +149,7 @@ def ways(
         legality = nest_legality(nest, found, reassociate=o.reassociate)
         space = SPACES["small" if nest.name in small else o.space]
         made = list(legal_structures(Limits(nest, legality, space, blocks, threads, pruned)))
-        structures[nest.name] = packed_ahead(scop, nest, made, o.prepack) if o.prepack else made
+        structures[nest.name] = packed_ahead(scop, nest, made, ahead) if ahead else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     asking = {nest.name for nest in parts if any(Work(scop, s).asks for s in nest.statements)}
     regions: list[RegionWays] = []

@@ -180,10 +180,10 @@ class Variant:
             if s.summed and s.nest.accumulation is not None and s.nest.accumulation.rounds
         )
         ahead = (
-            f"packed ahead of time: call {p.function}(address of {s.operand(p.operand).array}) once before, and again "
-            "when its contents change; that time is not in the figures"
+            f"packed ahead of time: {p.function}(…) copies {s.operand(p.operand).array} once, and again when its "
+            f"contents change; that time is not in the figures, which are of {p.function}ed(…)"
             for s in self.structures
             for p in s.packs
             if p.function
         )
-        return (*summed, *ahead)
+        return (*summed, *dict.fromkeys(ahead))

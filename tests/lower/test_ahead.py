@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -50,34 +51,60 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+class Packed:
+    """A library's function with memory for its packed operands."""
+
+    def __init__(self, library: ctypes.CDLL, function: str, *arrays: np.ndarray) -> None:
+        self._run, self._pack = (getattr(library, f"{function}_{name}") for name in ("packed", "pack"))
+        size = getattr(library, f"{function}_pack_bytes")
+        size.restype = ctypes.c_size_t
+        self.memory = np.zeros(size(), np.uint8)
+        self.pack(*arrays)
+
+    def pack(self, *arrays: np.ndarray) -> None:
+        self._pack(*map(_pointer, arrays), _pointer(self.memory))
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        self._run(*map(_pointer, arrays), _pointer(self.memory))
+
+
 @pytest.mark.parametrize("source", [PLAIN, TRANSPOSED, LINEAR])
 def test_runs_with_and_without_the_copy(source: str, tmp_path: Path) -> None:
     library = _built(source, tmp_path, "B")
     rng = np.random.default_rng(2)
     a = rng.integers(-3, 4, (21, 50)).astype(np.float32)
-    several = [rng.integers(-3, 4, (50, 37)).astype(np.float32) for _ in range(3)]
+    several = [rng.integers(-3, 4, (50, 37)).astype(np.float32) for _ in range(2)]
     stored = [(b.T if source is TRANSPOSED else b).copy(order="C") for b in several]
     c = np.empty((21, 37), dtype=np.float32)
-
-    def product(index: int) -> np.ndarray:
+    library.product(_pointer(a), _pointer(stored[0]), _pointer(c))
+    np.testing.assert_array_equal(c, a @ several[0], err_msg="without a copy it packs for itself")
+    packed = [Packed(library, "product", b) for b in stored]
+    for index in (0, 1, 0):
         c.fill(np.nan)
-        library.product(_pointer(a), _pointer(stored[index]), _pointer(c))
-        return c
-
-    np.testing.assert_array_equal(product(0), a @ several[0], err_msg="without a copy it packs for itself")
-    library.product_pack(_pointer(stored[0]))
-    library.product_pack(_pointer(stored[1]))
-    for index in range(3):
-        np.testing.assert_array_equal(product(index), a @ several[index])
+        packed[index](a, stored[index], c)
+        np.testing.assert_array_equal(c, a @ several[index])
     stored[1][...] += 1
-    np.testing.assert_array_equal(product(1), a @ several[1], err_msg="the copy is what is used")
-    library.product_pack(_pointer(stored[1]))
-    np.testing.assert_array_equal(product(1), a @ (several[1] + 1), err_msg="and brought up to date")
-    library.product_pack_free(_pointer(stored[0]))
-    library.product_pack_free(_pointer(stored[0]))
-    stored[0][...] -= 2
-    np.testing.assert_array_equal(product(0), a @ (several[0] - 2))
-    np.testing.assert_array_equal(product(1), a @ (several[1] + 1))
+    packed[1](a, stored[1], c)
+    np.testing.assert_array_equal(c, a @ several[1], err_msg="the copy is what is used")
+    packed[1].pack(stored[1])
+    packed[1](a, stored[1], c)
+    np.testing.assert_array_equal(c, a @ (several[1] + 1), err_msg="and brought up to date")
+    library.product(_pointer(a), _pointer(stored[1]), _pointer(c))
+    np.testing.assert_array_equal(c, a @ (several[1] + 1), err_msg="a call without memory packs for itself again")
+
+
+def test_nothing_is_known_by_its_address(tmp_path: Path) -> None:
+    """Other arrays where packed ones were, and copies in memory that has moved to another alignment."""
+    library = _built(PLAIN, tmp_path, "B")
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((21, 50), (50, 37)))
+    c, first = np.empty((21, 37), dtype=np.float32), b.copy()
+    packed = Packed(library, "product", b)
+    b[...] = 7
+    library.product(_pointer(a), _pointer(b), _pointer(c))
+    np.testing.assert_array_equal(c, a @ b)
+    packed(a, b, c)
+    np.testing.assert_array_equal(c, a @ first)
 
 
 def test_both_operands(tmp_path: Path) -> None:
@@ -85,10 +112,84 @@ def test_both_operands(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((21, 50), (50, 37)))
     c = np.empty((21, 37), dtype=np.float32)
-    library.product_pack_A(_pointer(a))
-    library.product_pack_B(_pointer(b))
-    library.product(_pointer(a), _pointer(b), _pointer(c))
+    Packed(library, "product", a, b)(a, b, c)
     np.testing.assert_array_equal(c, a @ b)
+
+
+def _text(folder: Path) -> str:
+    return (folder / "out.c").read_text()
+
+
+SEVERAL = """\
+double layers(const float x[restrict 21][40], const float W[restrict 40][40], const float V[restrict 40][24],
+              const float other[restrict 40], float h[restrict 21][40], float g[restrict 21][40],
+              float y[restrict 21][24])
+{
+#pragma scop
+#pragma polydl constant(W, V, other)
+    for (int i = 0; i < 21; i++)
+        for (int j = 0; j < 40; j++) {
+            h[i][j] = other[j];
+            for (int k = 0; k < 40; k++)
+                h[i][j] += x[i][k] * W[k][j];
+        }
+    for (int i = 0; i < 21; i++)
+        for (int j = 0; j < 40; j++) {
+            g[i][j] = other[j];
+            for (int k = 0; k < 40; k++)
+                g[i][j] += h[i][k] * W[k][j];
+        }
+    for (int i = 0; i < 21; i++)
+        for (int j = 0; j < 24; j++) {
+            y[i][j] = 0;
+            for (int k = 0; k < 40; k++)
+                y[i][j] += g[i][k] * V[k][j];
+        }
+#pragma endscop
+    return y[0][0];
+}
+"""
+
+
+def test_several_consumers_have_one_function(tmp_path: Path) -> None:
+    """One call packs all that depends on constants, of all nests; threads with weights of their own at once."""
+    library = _built(SEVERAL, tmp_path)
+    assert "void layers_pack(const float *W, const float *V, void *polydl_memory);" in _text(tmp_path)
+    library.layers_packed.restype = ctypes.c_double
+    rng = np.random.default_rng(2)
+
+    def check(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        x, w, v, b = (rng.integers(-2, 3, s).astype(np.float32) for s in ((21, 40), (40, 40), (40, 24), (40,)))
+        h, g, y = (np.empty(s, np.float32) for s in ((21, 40), (21, 40), (21, 24)))
+        packed = Packed(library, "layers", w, v)
+        for _ in range(20):
+            y.fill(np.nan)
+            value = library.layers_packed(*map(_pointer, (x, w, v, b, h, g, y, packed.memory)))
+            expected = ((x @ w + b) @ w + b) @ v
+            np.testing.assert_array_equal(y, expected)
+            assert value == expected[0, 0]
+
+    check(int(rng.integers(100)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, range(8)))
+
+
+def test_several_functions_of_a_file(tmp_path: Path) -> None:
+    second = PLAIN.replace("product(", "again(")
+    path = tmp_path / "in.c"
+    path.write_text(PLAIN + second)
+    pipeline.optimize(path, tmp_path / "out.c", run=False, prepack=("B",))
+    for function in ("product", "again"):
+        assert f"void {function}_pack(const float *B, void *polydl_memory);" in _text(tmp_path)
+
+
+def test_a_function_of_several_regions_packs_nothing_ahead(tmp_path: Path) -> None:
+    path = tmp_path / "in.c"
+    loops = PLAIN.partition("#pragma scop\n")[2].partition("#pragma endscop")[0]
+    path.write_text(PLAIN.replace("#pragma endscop\n", f"#pragma endscop\n#pragma scop\n{loops}#pragma endscop\n"))
+    with pytest.raises(InputError, match="several regions"):
+        pipeline.optimize(path, tmp_path / "out.c", run=False, prepack=("B",))
 
 
 def test_text_json_loop_string_and_notes(tmp_path: Path) -> None:
@@ -117,7 +218,7 @@ def test_text_json_loop_string_and_notes(tmp_path: Path) -> None:
         ("C", PLAIN, "is written"),
         ("X", PLAIN, "not read by a contraction"),
         ("B", PLAIN.replace("void", "void product_pack(void);\nvoid", 1), "already"),
-        ("B", PLAIN.replace("C[i][j] = 0;", "for (int k = 0; k < 50; k++) C[i][j] += A[i][k] * B[k][j];"), "several"),
+        ("B", PLAIN.replace("void product(", "float *product(").replace("endscop", "endscop\n    return C[0];"), "old"),
     ],
 )
 def test_refused(array: str, source: str, reason: str, tmp_path: Path) -> None:

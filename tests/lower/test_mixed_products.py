@@ -157,17 +157,19 @@ def test_packed_ahead(operands: str, tmp_path: Path) -> None:
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-march=native", "-fopenmp", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))
+    memory = np.zeros(library.f_pack_bytes(), np.uint8)
     rng = np.random.default_rng(3)
     i = rng.integers(*_range(operands), (60, 51), endpoint=True).astype(TYPES[operands])
     w = np.empty((51, 70), dtype=TYPES[operands])
     for number in range(3):
         w[...] = rng.integers(*_range(operands), w.shape, endpoint=True)
-        if number:
-            library.f_pack(ctypes.c_void_p(w.ctypes.data))
         o = np.zeros((60, 70), dtype=np.int32)
-        library.f(*(ctypes.c_void_p(x.ctypes.data) for x in (o, i, w)))
+        if number:
+            library.f_pack(*(ctypes.c_void_p(x.ctypes.data) for x in (w, memory)))
+            library.f_packed(*(ctypes.c_void_p(x.ctypes.data) for x in (o, i, w, memory)))
+        else:
+            library.f(*(ctypes.c_void_p(x.ctypes.data) for x in (o, i, w)))
         np.testing.assert_array_equal(o, i.astype(np.int32) @ w.astype(np.int32))
-    library.f_pack_free(ctypes.c_void_p(w.ctypes.data))
 
 
 def test_operands_without_a_copy_are_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from polydl.frontend.lower.conditional_assignments import unasked
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
 from polydl.frontend.lower.index_values import assumed, index_values
-from polydl.frontend.lower.live_out import live_out
+from polydl.frontend.lower.live_out import constants, live_out
 from polydl.frontend.lower.macros import guards_of
 from polydl.frontend.lower.members import plain
 from polydl.frontend.lower.overlap import same_memory
@@ -341,6 +341,8 @@ def _scop(
     live, live_errors, taken_for_live = live_out(unit, found, used_arrays, statements, model_context)
     errors += live_errors
     assumptions += tuple(taken_for_live)
+    constant, constant_errors = constants(unit, found, used_arrays, statements)
+    errors += constant_errors
     if errors:
         raise InputErrors(in_order(errors))
     guards, texts, conditions = guards_of(unit, found, walker, used_arrays)
@@ -381,6 +383,7 @@ def _scop(
         texts,
         conditions,
         live,
+        constant,
         assumptions,
         promises(unit.source, found.start, found.end, statements, used_arrays),
         indices,

@@ -1,4 +1,4 @@
-"""The arrays and scalars whose values behind a region may be read."""
+"""The arrays and scalars whose values behind a region may be read, and those that stay the same from run to run."""
 
 from __future__ import annotations
 
@@ -67,32 +67,50 @@ def live_out(
     taken to be read as it could not be found out, for people. `context`: { [] : what is known of parameters }."""
     runs = _Runs(statements, context)
     live = {name for name, array in used.items() if _may_be_read(found, array, runs)}
-    errors: list[InputError] = []
-    shown = sorted({array.spelled for array in used.values()})
-    only: set[str] | None = None
-    dead: set[str] = set()
-    for pragma in found.facts:
-        if pragma.kind not in ("live_out", "dead"):
-            continue
-        names: list[str] = []
-        source = unit.source
-        for token in names_in(source, pragma):
-            known = found.scope.find(token.text)
-            if token.kind != "name" or known is None:
-                errors.append(
-                    InputError(
-                        f"'{token.text}' is not an array of this function",
-                        source.span(token),
-                        f"arrays of the scop: {', '.join(shown) or 'none'}",
-                        topic="pragmas",
-                    )
-                )
-            else:
-                names.append(token.text)
-        if pragma.kind == "live_out":
-            only = (only or set()) | set(names)
-        else:
-            dead |= set(names)
-    if only is not None:
-        live = {name for name in live if used[name].spelled in only}
+    kept, more = _named(unit, found, used, "live_out")
+    dead, errors = _named(unit, found, used, "dead")
+    errors = [*more, *errors]
+    if any(pragma.kind == "live_out" for pragma in found.facts):
+        live = {name for name in live if used[name].spelled in kept}
     return frozenset(name for name in live if used[name].spelled not in dead), errors, runs.unknown
+
+
+def constants(
+    unit: Unit, found: Found, used: Mapping[str, Array], statements: Sequence[Statement]
+) -> tuple[frozenset[str], list[InputError]]:
+    """Arrays that the user says stay the same from run to run, and what is wrong about that."""
+    names, errors = _named(unit, found, used, "constant")
+    written = {used[a.array].spelled for s in statements for a in s.accesses if a.write and a.array in used}
+    for pragma in (one for one in found.facts if one.kind == "constant"):
+        errors += [
+            InputError(
+                f"'{token.text}' is written here, so that it does not stay the same",
+                unit.source.span(token),
+                "leave it out of constant(…)",
+                topic="pragmas",
+            )
+            for token in names_in(unit.source, pragma)
+            if token.text in written
+        ]
+    return frozenset(name for name, array in used.items() if array.spelled in names and not array.is_scalar), errors
+
+
+def _named(unit: Unit, found: Found, used: Mapping[str, Array], kind: str) -> tuple[set[str], list[InputError]]:
+    """What the pragmas of a kind name, and errors for what is no array of the function."""
+    shown = sorted({array.spelled for array in used.values()})
+    names: set[str] = set()
+    errors: list[InputError] = []
+    for pragma in (one for one in found.facts if one.kind == kind):
+        for token in names_in(unit.source, pragma):
+            if token.kind == "name" and found.scope.find(token.text) is not None:
+                names.add(token.text)
+                continue
+            errors.append(
+                InputError(
+                    f"'{token.text}' is not an array of this function",
+                    unit.source.span(token),
+                    f"arrays of the scop: {', '.join(shown) or 'none'}",
+                    topic="pragmas",
+                )
+            )
+    return names, errors

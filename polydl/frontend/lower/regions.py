@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pycparser import c_ast
+from pycparser import c_ast, c_generator
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors, Span
@@ -18,9 +18,9 @@ from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.frontend.text.scan import SourceText, statement_end
 from polydl.model import isl
-from polydl.model.scop import Region, Storage
+from polydl.model.scop import Header, Region, Storage
 
-_FACTS = ("assume", "live_out", "dead")
+_FACTS = ("assume", "live_out", "dead", "constant")
 _LOOPS = {"for", "while", "do"}
 
 Evaluate = Callable[[Node, Scope], int | None]
@@ -43,7 +43,7 @@ class Found:
     after: list[Node]
     """Statements that may run after it, in order: of its block, of the blocks around, and of loops around again."""
     facts: list[Pragma] = field(default_factory=list)
-    """assume, live_out and dead pragmas that hold for it."""
+    """assume, live_out, dead and constant pragmas that hold for it."""
     before: list[Node] = field(default_factory=list)
     """Statements of its block in front of it."""
     marked: bool = False
@@ -420,7 +420,22 @@ def model_region(found: Found, unit: Unit, declared_outside: tuple[str, ...], be
     source = unit.source
     first = unit.places.token(chunk.line, chunk.column)
     helpers = source.line_start(chunk.line) if first is None else declaration_start(source, first)
-    return Region(found.start, found.end, helpers, declared_outside, begun)
+    return Region(found.start, found.end, helpers, declared_outside, begun, _header(found.function))
+
+
+def _header(function: c_ast.FuncDef) -> Header | None:
+    """How a function is declared, macros expanded."""
+    kind, parameters = function.decl.type, parameters_of(function)
+    returned = kind.type if isinstance(kind, c_ast.FuncDecl) else None
+    if function.param_decls or not isinstance(returned, c_ast.TypeDecl):
+        return None
+    names = [one for one in parameters if isinstance(one, c_ast.Decl) and one.name is not None]
+    if len(names) != len(parameters) - any(isinstance(one, c_ast.Typename) for one in parameters):  # (void)
+        return None
+    text = c_generator.CGenerator()
+    bare = c_ast.TypeDecl(None, returned.quals, None, returned.type)
+    result = text.visit(c_ast.Typename(None, returned.quals, None, bare))
+    return Header(text.visit(function.decl), str(result), tuple((str(one.name), text.visit(one)) for one in names))
 
 
 def outlined(found: Found, source: SourceText) -> Found:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.scan import Directive, SourceText, Token, matching
 
-WORDS = ("microkernel", "assume", "live_out", "dead", "pure")
+WORDS = ("microkernel", "assume", "live_out", "dead", "constant", "pure")
 FORMS = ("call", "loops")
 
 
@@ -21,7 +21,7 @@ class Pragma:
     """One pragma that polydl reads."""
 
     kind: str
-    """scop, endscop, call, loops, assume, live_out, dead, pure."""
+    """scop, endscop, call, loops, assume, live_out, dead, constant, pure."""
     index: int
     """Its number in the file: the name of its marker in the preprocessed text."""
     span: Span

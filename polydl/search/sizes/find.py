@@ -31,7 +31,7 @@ def code_for_other_sizes(
     """Contractions in blocks, or the first and others of the variants that were searched with sizes as parameters; or
     why there is nothing but the original."""
     tuned = {guard.name: guard.value for guard in scop.guards if not guard.macro}
-    if not tuned or o.prepack:
+    if not tuned:
         return ""
     if (rows := pointed(scop)) is not None:
         return f"'{rows}' is an array of pointers to rows"
