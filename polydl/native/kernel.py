@@ -18,8 +18,8 @@ from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
-from polydl.native.packed_constants import Constants
 from polydl.native.forked import usable_threads
+from polydl.native.packed_constants import Constants
 from polydl.native.quick_arguments import QuickArguments
 from polydl.native.shared import Unit
 from polydl.native.signature import Parameter, Signature
