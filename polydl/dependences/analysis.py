@@ -7,7 +7,7 @@ scalar references", 1991, without its last-write refinement).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -175,18 +175,17 @@ def _sharing(statements: Sequence[Statement]) -> Iterator[tuple[Statement, State
                 yield source, target
 
 
-def dependences(scop: Scop, *, reads: bool = True) -> tuple[Dependence, ...]:
+def dependences(scop: Scop, *, reads: bool = True, among: Collection[str] | None = None) -> tuple[Dependence, ...]:
     """All dependences of a scop, one entry per kind, array, pair of statements and carrying loop.
 
     Scalars that are private to an iteration (dependences.scalars) depend on nothing outside of it. Dependences that no
     values of the parameters in the scop's context allow are left out. `reads=False`
-    leaves out RAR, which matters to locality but never to legality.
+    leaves out RAR, which matters to locality but never to legality; `among`: only those between these statements.
     Raises QuotaExceeded when isl needs more operations than its quota.
     """
     with quota(f"the dependence analysis of {scop.function}"):
         private = private_storage(scop)
         known = scop.context.params()
-        into = {s.name: _accumulators(scop, s) for s in scop.statements}
-        return _merged(
-            d for s, t in _sharing(scop.statements) for d in _between(s, t, into[s.name], private, known, reads=reads)
-        )
+        some = [s for s in scop.statements if among is None or s.name in among]
+        into = {s.name: _accumulators(scop, s) for s in some}
+        return _merged(d for s, t in _sharing(some) for d in _between(s, t, into[s.name], private, known, reads=reads))

@@ -22,9 +22,18 @@ PRIVATE_BYTES = 1 << 16
 KiB, and that is a part of a second-level cache."""
 
 
-def users(scop: Scop, name: str) -> list[Statement]:
+@once_for_each
+def _users(scop: Scop) -> Mapping[str, list[Statement]]:
+    found: dict[str, list[Statement]] = {}
+    for statement in scop.statements:
+        for name in dict.fromkeys(access.array for access in statement.accesses):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def users(scop: Scop, name: str) -> Sequence[Statement]:
     """The statements that access an array, in textual order."""
-    return [s for s in scop.statements if any(a.array == name for a in s.accesses)]
+    return _users(scop).get(name, ())
 
 
 def _prefix(statement: Statement, depth: int) -> isl.Set:

@@ -72,6 +72,8 @@ class RowBuilder:
     """Whether it converts (kernels.narrow_text)."""
     sums: list[Sum] = field(default_factory=list)
     """The functions of sums inside of the row."""
+    _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
+    """Places of the arguments by array, whether they are pointers, and where what they touch begins."""
 
     @property
     def vector(self) -> str:
@@ -100,11 +102,14 @@ class RowBuilder:
     def argument(self, at: int, access: int, *, pointer: bool) -> RowArgument:
         touched = self.piece.statements[at].accesses[access]
         relation = self.where.relation(at, touched)
-        for (name, other, is_pointer), known in zip(self.keys, self.arguments, strict=True):
-            if name == touched.array and is_pointer == pointer and other is not None and other.is_equal(relation):
-                if touched.write and not known.written:
-                    continue
+        elements = relation.range()
+        begin = tuple(isl.least(elements, d) for d in range(isl.arity(elements)))
+        alike = self._alike.setdefault((touched.array, pointer, begin), [])
+        for place in alike:
+            other, known = self.keys[place][1], self.arguments[place]
+            if other is not None and other.is_equal(relation) and (known.written or not touched.write):
                 return known
+        alike.append(len(self.arguments))
         of = Argument(at, access, pointer)
         element = self.piece.arrays[touched.array].element
         made = RowArgument(f"polydl_e{len(self.arguments)}", of, touched.write, element)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.vector_text import FAST_ULPS
 from polydl.measure.compare import terms
-from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Call, Const, Convert, Expr, Gather, Unary, operands
+from polydl.model.conversions import TRUTHS, explicit
+from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Gather, Unary, operands
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
-from polydl.model.types import ElementType, Kind, common
+from polydl.model.types import I32, ElementType, Kind, common
 
 CALL_ROUNDINGS = 8
 """Units in the last place by which a libm call may differ: glibc documents 4 for its vector variants (libmvec)."""
@@ -35,10 +35,12 @@ def tolerances(scop: Scop) -> dict[str, float]:
     compilers make of a division. Only statements count that the array depends on. 0 for arrays of integers and where
     nothing rounds; at most 2: the original has no certain digit then either.
     """
-    statements = tuple(_assignments(scop.statements))
+    statements = tuple(_assignments(scop))
     arrays = dict.fromkeys(a.array for s in statements for a in s.statement.accesses if a.write)
+    behind = _behind(statements)
     return {
-        name: 0.0 if scop.arrays[name].element.is_int else 2 * gamma(_errors(scop, statements, name)) for name in arrays
+        name: 0.0 if scop.arrays[name].element.is_int else 2 * gamma(_errors(statements, behind[name], behind))
+        for name in arrays
     }
 
 
@@ -53,43 +55,49 @@ class _Counted:
     statement: Statement
     terms: int
     """Values that one element gets, at most."""
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset(a.array for a in self.statement.accesses if a.write)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(a.array for a in self.statement.accesses if not a.write)
+    rounded: Roundings
+    added: float | None
+    """What one instance rounds (`roundings`)."""
+    reads: frozenset[str]
+    writes: frozenset[str]
 
 
-def _assignments(statements: Sequence[Statement]) -> Iterator[_Counted]:
+def _assignments(scop: Scop) -> Iterator[_Counted]:
     """The assignments among the statements, including those inside of microkernel calls."""
-    for statement in statements:
+    for statement in scop.statements:
         inside = statement.body.inner if isinstance(statement.body, MicrokernelCall) else (statement,)
-        yield from (_Counted(one, terms(statement)) for one in inside)
+        for one in inside:
+            reads = frozenset(a.array for a in one.accesses if not a.write)
+            writes = frozenset(a.array for a in one.accesses if a.write)
+            yield _Counted(one, terms(statement), *roundings(scop, one), reads, writes)
 
 
-def _behind(statements: Sequence[_Counted], arrays: frozenset[str]) -> frozenset[str]:
-    """The arrays that the contents of some depend on, over any number of steps; those themselves among them."""
-    reached = arrays
-    while True:
-        more = reached.union(*(s.reads for s in statements if s.writes & reached))
-        if more == reached:
-            return reached
-        reached = more
+def _behind(statements: Sequence[_Counted]) -> Mapping[str, frozenset[str]]:
+    """By array those that its contents depend on, over any number of steps; itself among them."""
+    direct: dict[str, set[str]] = {}
+    for one in statements:
+        for name in one.writes:
+            direct.setdefault(name, set()).update(one.reads)
+    found: dict[str, frozenset[str]] = {}
+    for name in {*direct, *(n for one in statements for n in one.reads)}:
+        reached, new = {name}, [name]
+        while new:
+            more = direct.get(new.pop(), set()) - reached
+            reached |= more
+            new += more
+        found[name] = frozenset(reached)
+    return found
 
 
-def _errors(scop: Scop, statements: Sequence[_Counted], name: str) -> float:
-    """The sum of the unit roundoffs on the way to an element of an array."""
-    reached = _behind(statements, frozenset({name}))
+def _errors(statements: Sequence[_Counted], reached: frozenset[str], behind: Mapping[str, frozenset[str]]) -> float:
+    """The sum of the unit roundoffs on the way to an element of an array that depends on those that are `reached`."""
     total, finest = 0.0, 1.0
     for one in statements:
-        if not one.writes & reached:
+        if one.writes.isdisjoint(reached):
             continue
-        found, added = roundings(scop, one.statement)
+        found, added = one.rounded, one.added
         # What is written again, and made of what was there, is rounded again.
-        again = one.terms if added is None and one.writes & _behind(statements, one.reads) else 1
+        again = one.terms if added is None and any(one.writes & behind[name] for name in one.reads) else 1
         total += again * sum(times * element.roundoff for element, times in found.items())
         total += one.terms * (added or 0.0)
         finest = min([finest, *(t.roundoff for t in found if t.rounds), *([added] if added else [])])
@@ -122,19 +130,27 @@ def roundings(scop: Scop, statement: Statement) -> tuple[Roundings, float | None
     return found, sum_type.roundoff + (0.0 if target.holds(sum_type) else target.roundoff)
 
 
-def _count(value: Expr, of: Callable[[int], ElementType], found: Roundings, call: int) -> None:
-    """Add the roundings of an expression whose conversions are all explicit."""
-    if isinstance(value, Gather):
-        return
+def _count(value: Expr, of: Callable[[int], ElementType], found: Roundings, call: int) -> ElementType:
+    """Add the roundings of an expression whose conversions are all explicit; the type that it is evaluated in."""
+    inside = () if isinstance(value, Gather) else operands(value)
+    types = [_count(one, of, found, call) for one in inside]
     match value:
-        case Binary(op, left, _) if op in _ARITHMETIC:
-            made = explicit(left, of)[1]
+        case Binary(op) if op in _ARITHMETIC:
+            made = types[0]
             found[made] += _COMPLEX_PRODUCT if made.kind is Kind.COMPLEX and op in "*/" else 1
+            return made
         case Call():
             found[value.element] += call
-        case Convert(_, _, Const() | Unary(_, Const())):
-            pass  # converted when it is compiled, in every order the same
-        case Convert(_, target, _) if not value.exact:
-            found[target] += 1
-    for one in operands(value):
-        _count(one, of, found, call)
+            return value.element
+        case Convert(_, target, inner):
+            constant = isinstance(inner, Const) or (isinstance(inner, Unary) and isinstance(inner.operand, Const))
+            if not (constant or value.exact):  # a constant is converted when it is compiled, in every order the same
+                found[target] += 1
+            return target
+        case Conditional():
+            return types[1]
+        case Binary(op) if op in TRUTHS:
+            return I32
+        case Unary("!"):
+            return I32
+    return types[0] if types else explicit(value, of)[1]

@@ -33,7 +33,7 @@ from polydl.model.types import (
     promoted,
 )
 
-_TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
+TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
 
 
@@ -72,7 +72,7 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
             both = evaluated(common(first, second))
             if op not in ("&&", "||"):
                 a, b = converted(a, first, both), converted(b, second, both)
-            return Binary(op, a, b), I32 if op in _TRUTHS else both
+            return Binary(op, a, b), I32 if op in TRUTHS else both
         case Conditional(condition, then, otherwise):
             (a, first), (b, second) = typed(then), typed(otherwise)
             both = common(first, second)

@@ -38,7 +38,7 @@ class Estimator:
     machine: Machine
     threads: int
     ranker: Ranker
-    _known: Known = field(init=False, repr=False, compare=False, default_factory=dict)
+    _known: Known = field(init=False, repr=False, compare=False, default_factory=Known)
 
     @cached_property
     def _far(self) -> dict[str, Far]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
@@ -13,8 +14,18 @@ from polydl.schedule.tree import Node, kernels, own_statements
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
 
-Known = dict[tuple[str, ...], Footprints]
-"""Footprints of statements of a program by their names, kept from variant to variant."""
+Names = tuple[str, ...]
+"""Of the statements of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found about parts of a program's trees, kept from variant to variant."""
+
+    footprints: dict[Names, Footprints] = field(default_factory=dict)
+    distances: dict[tuple[Names, ...], list[Far]] = field(default_factory=dict)
+    estimates: dict[tuple[tuple[Names, ...], int, int], tuple[Node, Estimate]] = field(default_factory=dict)
+    """By the statements of all parts, the place among them, and the identity of its tree, which is kept."""
 
 
 def distances(
@@ -22,8 +33,15 @@ def distances(
 ) -> list[Far]:
     """Per part of a program by array the bytes that are touched from its last use before the part to the end of the
     part: in a cache of more than that it is still there. The program is taken to run again and again."""
+    kept = known or Known()
+    names = tuple(_names(part) for part in parts)
+    if names not in kept.distances:
+        kept.distances[names] = _distances(scop, parts, machine, kept)
+    return kept.distances[names]
+
+
+def _distances(scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, kept: Known) -> list[Far]:
     size = machine.caches[-1].line_bytes
-    kept: Known = {} if known is None else known
     touched: list[Mapping[str, float]] = []
     for part in parts:
         footprints = _footprints(scop, part, kept)
@@ -62,17 +80,23 @@ def tree_estimator(
 
 def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, known: Known | None = None) -> Estimate:
     """Predicted seconds of a program's tree, whose parts run one after the other."""
-    kept: Known = {} if known is None else known
+    kept = known or Known()
     around = [[k for k in kernels(part) if k.fused] for part in tree.children]
     own = [_in_textual_order(scop, own_statements(part)) for part in tree.children]
     inside = [[s for kernel in several for s in kernel.fused] for several in around]
-    far = distances(scop, [[*a, *b] for a, b in zip(own, inside, strict=True)], machine, kept)
+    parts = [[*a, *b] for a, b in zip(own, inside, strict=True)]
+    names = tuple(_names(part) for part in parts)
+    far = distances(scop, parts, machine, kept)
     total = Estimate({})
     for place, part in enumerate(tree.children):
-        total += tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
-        for kernel in around[place]:
-            fused = _footprints(scop, kernel.fused, kept)
-            total += inside_estimate(fused, kernel, machine, threads, far[place])
+        key = names, place, id(part)
+        if key not in kept.estimates:
+            found = tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
+            for kernel in around[place]:
+                fused = _footprints(scop, kernel.fused, kept)
+                found += inside_estimate(fused, kernel, machine, threads, far[place])
+            kept.estimates[key] = part, found
+        total += kept.estimates[key][1]
     return total
 
 
@@ -81,7 +105,11 @@ def _in_textual_order(scop: Scop, names: Collection[str]) -> list[Statement]:
 
 
 def _footprints(scop: Scop, some: Sequence[Statement], known: Known) -> Footprints:
-    names = tuple(statement.name for statement in some)
-    if names not in known:
-        known[names] = footprints_of(scop, some)
-    return known[names]
+    names = _names(some)
+    if names not in known.footprints:
+        known.footprints[names] = footprints_of(scop, some)
+    return known.footprints[names]
+
+
+def _names(some: Sequence[Statement]) -> Names:
+    return tuple(statement.name for statement in some)

@@ -146,7 +146,8 @@ def _best_merge(
 
 def _parallel(scop: Scop, names: Sequence[str]) -> int:
     """Outermost loops of a nest that run in parallel, one after the other from the outside."""
-    found = dependences(scop, reads=False)
-    nest = next(n for n in nests(scop, found) if names[0] in {s.name for s in n.statements})
+    position = scop.statement(names[0]).position[0]
+    found = dependences(scop, reads=False, among={s.name for s in scop.statements if s.position[0] == position})
+    nest = next(n for n in nests(scop, found, contractions=False) if names[0] in {s.name for s in n.statements})
     parallel = nest_legality(nest, found).parallel_loops(nest)
     return next((d for d, i in enumerate(nest.loops) if i not in parallel), len(nest.loops))

@@ -10,7 +10,7 @@ of its own (dependences.scalars). Only done for arrays that no second-level cach
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_storage, users
@@ -86,7 +86,11 @@ def _buffered(scop: Scop, name: str) -> Step | None:
 
 
 def _with_buffer(
-    scop: Scop, array: Array, buffer: str, using: tuple[list[Statement], Statement], row: tuple[list[int], list[int]]
+    scop: Scop,
+    array: Array,
+    buffer: str,
+    using: tuple[Sequence[Statement], Statement],
+    row: tuple[list[int], list[int]],
 ) -> Scop:
     """The program with a buffer for what the statements, but for the last one's write, touch of an array. `row`: the
     dimensions of the array that the buffer has, and their extents."""

@@ -182,18 +182,24 @@ def _run(scop: Scop, name: str) -> list[str]:
     """The longest run of statements right before one, in the same iterations, that store to scalars which nothing uses
     behind it; empty where it is gone."""
     place = next((i for i, s in enumerate(scop.statements) if s.name == name), 0)
-    last, first = scop.statements[place], place
+    last = scop.statements[place]
+    later = {a.array for s in scop.statements[place + 1 :] for a in s.accesses}
+    later |= {a.array for a in last.accesses if a.write}
+    written: set[str] = set()
+    read = {a.array for a in last.accesses if not a.write}
+    found = first = place
     while first > 0 and _in_one_loop(scop.statements[first - 1], last):
         first -= 1
-    later = {a.array for s in scop.statements[place + 1 :] for a in s.accesses}
-    for start in range(first, place):
-        run = scop.statements[start : place + 1]
-        written = {a.array for s in run[:-1] for a in s.accesses if a.write}
-        read = {a.array for s in run for a in s.accesses if not a.write}
-        alone = not written & later and not any(a.write and a.array in written for a in last.accesses)
-        if alone and read >= written and all(private_depth(scop, x) == last.depth for x in written):
-            return [s.name for s in run[:-1]]
-    return []
+        accesses = scop.statements[first].accesses
+        new = {a.array for a in accesses if a.write} - written
+        # What ends a run ends each longer one.
+        if not later.isdisjoint(new) or any(private_depth(scop, x) != last.depth for x in new):
+            break
+        written |= new
+        read |= {a.array for a in accesses if not a.write}
+        if read >= written:
+            found = first
+    return [s.name for s in scop.statements[found:place]]
 
 
 def _in_one_loop(one: Statement, two: Statement) -> bool:

@@ -78,6 +78,12 @@ class Ordered:
         """How it came about."""
         return NestRecipe(self.name, cast("tuple[AnyTransform, ...]", self.transforms))
 
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """The same for parts of one program that have the same tree: that of a nest follows from its recipe. As long
+        as the part is there."""
+        return self.recipe, id(self.region)
+
     @property
     def family(self) -> tuple[object, ...]:
         """What it has in common with others that differ in tiles and in the order of outer loops only."""

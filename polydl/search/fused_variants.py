@@ -39,6 +39,10 @@ MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
 
 
+_Jams = dict[object, tuple[Ordered, tuple[int, ...]]]
+"""By a part's key the part, and how many iterations of the loops around its rows it had better take together."""
+
+
 def fused_variants(
     ranked: Sequence[Variant], made: FusedScop, estimator: Estimator, effort: Effort
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
@@ -50,23 +54,30 @@ def fused_variants(
     QuotaExceeded.
     """
     refused: dict[str, None] = {}
+    jams: _Jams = {}
     bases = _nests_alone(ranked, estimator.threads, effort.fused_bases)
-    alone = islice(_variants(bases, made, estimator, refused, effort.fused_texts), MOST)
+    alone = islice(_variants(bases, made, estimator, refused, effort.fused_texts, jams), MOST)
     found = {variant.id: variant for variant in alone}
     several = _with_schedules(ranked, estimator.threads)
-    regions = _variants(several, made, estimator, refused, effort.fused_texts)
+    regions = _variants(several, made, estimator, refused, effort.fused_texts, jams)
     for variant in islice((v for v in regions if v.id not in found), MOST // 2):
         found[variant.id] = variant
     return tuple(found.values()), tuple(refused)
 
 
 def _variants(
-    ranked: Iterable[Variant], made: FusedScop, estimator: Estimator, refused: dict[str, None], most_texts: int
+    ranked: Iterable[Variant],
+    made: FusedScop,
+    estimator: Estimator,
+    refused: dict[str, None],
+    most_texts: int,
+    jams: _Jams,
 ) -> Iterator[Variant]:
     groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
     tried: set[Recipe] = set()
     texts: set[str] = set()
+    same: dict[object, Ordered] = {}  # parts that bases have in common are estimated once
     made_texts = 0
     for base in ranked:
         scop = base.program
@@ -76,7 +87,8 @@ def _variants(
         joined = [own.get(part.name, part) for part in base.parts]
         gone = set(starting_from_zero(joined).values())
         vectors = False
-        for parts in _in_rows(base, joined, gone, estimator):
+        for rows in _in_rows(base, joined, gone, estimator, jams):
+            parts = [same.setdefault(part.key, part) for part in rows]
             in_rows = any(part.rows for part in parts)
             if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
                 continue
@@ -88,6 +100,7 @@ def _variants(
             estimate = estimator.whole(variant.tree, base.estimate)
             if any(part.how is not None and part.rows for part in parts):
                 without = [part if part.how is None else replace(part, later=()) for part in parts]
+                without = [same.setdefault(part.key, part) for part in without]
                 if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
                     continue
             if made_texts == most_texts:
@@ -185,12 +198,13 @@ def _obstacle(scop: Scop, nests: Sequence[Ordered], heavy: Nest) -> str | None:
 
 
 def _in_rows(
-    base: Variant, parts: Sequence[Ordered], gone: Container[str], estimator: Estimator
+    base: Variant, parts: Sequence[Ordered], gone: Container[str], estimator: Estimator, jams: _Jams
 ) -> Iterator[list[Ordered]]:
     """The parts of a variant with plain nests and regions in rows of vectors: several iterations of the loops around
     them together where that promises more, past the caches where the output is larger than they are, the usual way,
-    and as loops; regions with and without. `gone`: names of nests that a microkernel does away with. Contractions in
-    blocks are left to the microkernels of the search; a matrix times a vector is a sum."""
+    and as loops; regions with and without. `gone`: names of nests that a microkernel does away with; `jams`: what was
+    found of parts of other bases. Contractions in blocks are left to the microkernels of the search; a matrix times a
+    vector is a sum."""
     scop, machine, reassociate = base.program, estimator.machine, base.origin.reassociate
     plain = [
         part
@@ -207,9 +221,11 @@ def _in_rows(
     for several in choices:
         large = {part.name: _large_outputs(scop, part.statements, machine) for part in several}
         found, threads = base.origin.dependences, estimator.threads
-        jams = {p.name: best_jam(scop, p, found, machine, threads, reassociate=reassociate) for p in several}
-        if any(jams.values()):
-            yield _each(parts, {name: Vectorize((), order, jam) for name, jam in jams.items()})
+        for part in several:
+            if part.key not in jams:
+                jams[part.key] = part, best_jam(scop, part, found, machine, threads, reassociate=reassociate)
+        if any(jams[part.key][1] for part in several):
+            yield _each(parts, {part.name: Vectorize((), order, jams[part.key][1]) for part in several})
         if any(large.values()):
             yield _each(parts, {name: Vectorize(outputs, order) for name, outputs in large.items()})
         if several:

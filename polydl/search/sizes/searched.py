@@ -31,6 +31,7 @@ from polydl.model.scop import Scop
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.check import check
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.resized import at_sizes as parts_at_sizes
@@ -175,7 +176,7 @@ class _Scored:
 
 def _scores(point: SizePoint, candidates: Sequence[Candidate], setting: Setting) -> list[float] | None:
     """Estimated seconds of each candidate at a point; None where the program has other nests there."""
-    at: dict[int, tuple[SizePoint, Estimator]] = {}
+    at: dict[int, tuple[SizePoint, Estimator, dict[object, Ordered]]] = {}
     found: list[float] = []
     for one in candidates:
         key = id(one.base)
@@ -183,9 +184,11 @@ def _scores(point: SizePoint, candidates: Sequence[Candidate], setting: Setting)
             there = point if one.base is candidates[0].base else _at(one.base, point)
             if there is None:
                 return None
-            at[key] = there, estimator_at(there, setting.machine, setting.threads)
-        there, estimator = at[key]
-        score = estimator.whole(program_tree(parts_at_sizes(there.scop, one.parts, there.nests))).score
+            at[key] = there, estimator_at(there, setting.machine, setting.threads), {}
+        there, estimator, known = at[key]
+        new = [part for part in one.parts if part.key not in known]
+        known |= zip((part.key for part in new), parts_at_sizes(there.scop, new, there.nests), strict=True)
+        score = estimator.whole(program_tree([known[part.key] for part in one.parts])).score
         found.append(score * _IN_CACHE if _streams_in_cache(there.scop, one, setting.machine) else score)
     return found
 
