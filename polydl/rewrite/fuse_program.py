@@ -70,7 +70,7 @@ def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> Fus
     parts = nests(scop, found)
     chosen = plan(parts)
     state = distributed(scop, parts)
-    kept = {s.name for part in parts for s in part.statements if _is_for_a_microkernel(scop, part)}
+    kept = {s.name for part in parts if _is_for_a_microkernel(scop, part) for s in part.statements}
     done: list[str] = []
     decisions = list(chosen.decisions)
     for group in chosen.groups:

@@ -36,6 +36,8 @@ _NO_TILES: Mapping[int, int] = MappingProxyType({})
 
 WRITTEN_OUT = 64
 """Instances of a statement that are written out, at most."""
+_TOGETHER = 1024
+"""Instances of all statements of a loop that are written out, at most: a compiler takes seconds for more."""
 
 
 def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _NO_TILES) -> Node | None:
@@ -53,7 +55,7 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
     if len(members) > 1 and not all(forward(links, m) for m in members):
         return None
     names = statements(node)
-    room = WRITTEN_OUT // max(_instances(node.child, goal), 1)
+    room = min(WRITTEN_OUT, _TOGETHER // len(names)) // max(_instances(node.child, goal), 1)
     extents = {id(m): min(extent(m, goal), tiles.get(id(m.key), MANY)) for m in members}
     best: tuple[float, Node] | None = None
     for v, vector in enumerate(members):
@@ -66,6 +68,8 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
                 short.append(m)
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
         if (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
+            continue
+        if _put_together(goal, names, members, v) > _PUT_TOGETHER:
             continue
         score = sum(goal.unit_score(n, members, v) for n in names)
         inside = _all_unrolled(node.child) if room else _lanes(node, (*outer, vector), links, goal)
@@ -179,6 +183,11 @@ def _suits_lanes(loop: Band, goal: Goal) -> bool:
     return True
 
 
+_FAR = 8
+"""Elements from one iteration to the next from which on a compiler puts each vector together element by element."""
+_PUT_TOGETHER = 32
+"""Accesses of a loop that move so far, up to which it is to run in vectors. They are no faster than without, and gcc
+takes seconds for each hundred of them in a loop: it combines instructions pair by pair over the whole body."""
 _GAIN = {Run.SIMD: 1.0, Run.SUM: 0.6, Run.SERIAL: 0.05}
 """What a way to run an innermost loop is worth."""
 
@@ -193,6 +202,8 @@ def _groups(node: Band, names: Sequence[str], inside: Links, v: int, goal: Goal)
         )
         sums = not independent and _accumulates(goal, group, node.members, v)
         way = Run.SIMD if independent else Run.SUM if sums else Run.SERIAL
+        if way is Run.SIMD and _put_together(goal, group, node.members, v) > _PUT_TOGETHER:
+            way = Run.SERIAL
         if found and way is Run.SERIAL and found[-1][1] is Run.SERIAL:
             found[-1] = ([*found[-1][0], *group], way)
         else:
@@ -242,6 +253,12 @@ def _diagonal(node: Band) -> Band:
     *outer, a, b = node.members
     total = replace(b, affs={s: aff.add(a.affs[s]) for s, aff in b.affs.items()})
     return Band((*outer, total, a), node.child)
+
+
+def _put_together(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> int:
+    """Accesses of statements whose vectors along a loop are put together element by element."""
+    moves = (move for name in group for move in goal.moves(name, members, v))
+    return sum(move is not None and abs(move) > _FAR for move in moves)
 
 
 def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v: int) -> bool:

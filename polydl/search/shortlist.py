@@ -18,6 +18,9 @@ and are wrong about a whole family together."""
 _LEAST = 2
 """Variants that are measured however long they are."""
 
+_TOO_LONG = 4
+"""Times the characters of all that are measured, beyond which another variant is none of them."""
+
 _FAR = 2.0
 """Times the best score beyond which another family is no rival: of 29 programs, the best of the five so chosen has 0.90
 of the best variant's speed, 0.85 where families take turns however far they are, the same for 1.2 to 3 (geometric
@@ -31,7 +34,7 @@ def shortlist(
     check or to generate, with the reason.
 
     The program as it is written is none of them. `varied`: those of one family take turns with others. `characters`: of
-    C, from which on no more than two are taken.
+    C, from which on no more than two are taken; much longer ones are not, where there is another.
     """
     chosen: list[Variant] = []
     illegal: list[str] = []
@@ -43,6 +46,8 @@ def shortlist(
             continue
         if variant.unusable is not None:
             illegal.append(f"{variant.id}: {variant.unusable}")
+        elif chosen and compiled([variant]) > _TOO_LONG * characters:
+            continue
         elif variant.generated.region not in texts:
             texts.add(variant.generated.region)
             chosen.append(variant)
