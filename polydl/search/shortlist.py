@@ -19,7 +19,7 @@ _LEAST = 2
 """Variants that are measured however long they are."""
 
 _TOO_LONG = 4
-"""Times the characters of all that are measured, beyond which another variant is none of them."""
+"""Times the characters of all that are measured, or of the first one, beyond which another variant is none of them."""
 
 _FAR = 2.0
 """Times the best score beyond which another family is no rival: of 29 programs, the best of the five so chosen has 0.90
@@ -46,7 +46,7 @@ def shortlist(
             continue
         if variant.unusable is not None:
             illegal.append(f"{variant.id}: {variant.unusable}")
-        elif chosen and compiled([variant]) > _TOO_LONG * characters:
+        elif chosen and compiled([variant]) > _TOO_LONG * max(characters, compiled(chosen[:1])):
             continue
         elif variant.generated.region not in texts:
             texts.add(variant.generated.region)

@@ -20,6 +20,7 @@ from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.search import variant as variants
 from polydl.search.shortlist import compiled, shortlist
+from polydl.search.sizes.choose import Choice
 
 NEST = """
     for (int i = 1; i < n - 1; i++)
@@ -110,6 +111,11 @@ def test_effort_falls_with_the_statements_of_a_file() -> None:
     assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
 
 
+def test_a_choice_that_no_size_judged_has_a_loss() -> None:
+    choice = Choice(0, np.log([1.0, 1.21]), range(2, 2))
+    assert choice.loss == pytest.approx(0.1)
+
+
 def test_of_long_variants_fewer_are_timed() -> None:
     product = (Path(__file__).parents[1] / "everyday" / "gemm_plain.c").read_text()
     sizes = {"M": 64, "N": 64, "K": 64}
@@ -122,6 +128,13 @@ def test_of_long_variants_fewer_are_timed() -> None:
     assert shortlist(variants, 5, characters=lengths[3])[0] == five[:4]
     assert shortlist(variants, 5, characters=1)[0] == five[:2]
     assert shortlist(variants, 1, characters=1)[0] == five[:1]
+    written = five[1].generated
+    longer = dataclasses.replace(written, region=written.region * (5 * lengths[1] // len(written.region)))
+    second = dataclasses.replace(five[1])
+    second.__dict__.update(generated=longer, illegal=None)
+    assert compiled([second]) > 4 * lengths[1]
+    assert shortlist([five[0], second, *five[2:]], 5, characters=1)[0] == (five[0], five[2])
+    assert shortlist([second, *five[2:]], 1, characters=1)[0] == (second,)
 
 
 def test_what_was_not_done_is_said(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ class Choice:
     @property
     def loss(self) -> float:
         """By how much the choice is slower than the best way for each size, in the mean over sizes that it was not made
-        with: 0.02 is 2 %."""
-        return math.expm1(float(np.mean(self.losses[self.judged.start :])))
+        with, or over all where there are no others: 0.02 is 2 %."""
+        return math.expm1(float(np.mean(self.losses[self.judged.start :] if self.judged else self.losses)))
 
 
 def losses(compared: Compared, ways: Sequence[int]) -> FloatArray:
