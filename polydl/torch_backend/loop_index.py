@@ -91,7 +91,8 @@ class Index:
         (atom, n), *others = rest.terms
         if isinstance(atom, Quotient) and n == 1 and not others and rest.constant == 0:
             return whole + atom.of // (atom.by * by)
-        return whole + Index(((Quotient(rest, by), 1),))
+        below = -min(int(low // by), 0)  # C rounds quotients to 0: no negative ones
+        return whole - below + Index(((Quotient(rest + below * by, by), 1),))
 
     def __mod__(self, by: int) -> Index:
         rest = Index(tuple((atom, n) for atom, n in self.terms if n % by), self.constant % by)
@@ -101,7 +102,8 @@ class Index:
         common = gcd(by, *(n for _, n in rest.terms))
         if common > 1:
             return rest._scaled_down(common) % (by // common) * common + rest.constant % common
-        return Index(((Remainder(rest, by), 1),))
+        below = -min(int(low // by), 0)
+        return Index(((Remainder(rest + below * by, by), 1),))
 
     def _scaled_down(self, by: int) -> Index:
         return Index(tuple((atom, n // by) for atom, n in self.terms), self.constant // by)

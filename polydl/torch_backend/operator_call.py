@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import getitem
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -51,6 +52,8 @@ class Element:
     dtype: torch.dtype
     at: At
     """An expression of type `computed(dtype)`."""
+    absent: bool = False
+    """Of a result: whether the call does not ask for it."""
 
     @property
     def type(self) -> ElementType:
@@ -93,6 +96,15 @@ class Result:
     element: Element
     place: Place
     """Its subscripts at a point of the domain."""
+
+
+def written(sizes: tuple[int, ...], dtype: torch.dtype) -> Result:
+    """A result that loops of the operator's own write."""
+    element = computed(dtype)
+    return Result(Element(sizes, dtype, lambda _: Const(_number(0, element), element)), same_place)
+
+
+ABSENT = Result(Element((0,), torch.float32, lambda _: Const(0.0, F32), absent=True), same_place)
 
 
 Target = Callable[[tuple[Index, ...]], Load]
@@ -171,11 +183,33 @@ class Call:
 
     def out(self, number: int = 0) -> torch.Tensor:
         """Dtype, sizes and strides of a result."""
-        return self.outs()[number]
+        found = self.asked()[number]
+        assert found is not None
+        return found
 
     def outs(self) -> list[torch.Tensor]:
+        """Dtype, sizes and strides of all results."""
+        return [one for one in self.asked() if one is not None]
+
+    def asked(self) -> list[torch.Tensor | None]:
+        """The same, None for each that the call does not ask for."""
         found = self.node.meta["val"]
         return list(found) if isinstance(found, list | tuple) else [found]
+
+    @property
+    def name(self) -> str:
+        """Of the operator, without its overload."""
+        return str(self.node.target).split(".")[1]
+
+    def used(self, number: int) -> bool:
+        """Whether something reads a result, of several."""
+        return any(user.target is getitem and user.args[1] == number for user in self.node.users)
+
+    def whole(self, write: Callable[[Sequence[Target | None]], None]) -> Lowered:
+        """Loops that write the results themselves: each may be read as well, once it is written."""
+        results = [ABSENT if out is None else written(tuple(out.shape), out.dtype) for out in self.asked()]
+        first = next(one for one in results if one is not ABSENT)
+        return Lowered(Kind.WHOLE, first.element.sizes, tuple(results), write=write)
 
     def sizes(self, number: int = 0) -> tuple[int, ...]:
         return tuple(int(one) for one in self.out(number).shape)

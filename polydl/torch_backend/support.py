@@ -23,6 +23,8 @@ from polydl.torch_backend.operator_call import (
     Element,
     Kind,
     Lowered,
+    Result,
+    Target,
     Unsupported,
     cast,
     computed,
@@ -81,13 +83,14 @@ def check(node: fx.Node) -> None:
 
 
 def _tensors(value: object) -> list[torch.Tensor]:
-    found = value if isinstance(value, list | tuple) else [value]
+    found = [one for one in value if one is not None] if isinstance(value, list | tuple) else [value]
+    tensors = [one for one in found if isinstance(one, torch.Tensor)]
     if not found:
         raise Unsupported("it gives nothing")
     for one in found:
         if not isinstance(one, torch.Tensor):
             raise Unsupported(f"it handles a {type(one).__name__} that is computed")
-    return list(found)
+    return tensors
 
 
 def _check_tensor(value: torch.Tensor) -> None:
@@ -182,25 +185,26 @@ def probed(node: fx.Node, inner: Sequence[fx.Node] | frozenset[fx.Node]) -> Prob
     made = [scope.writer.variables(extent, axis) for axis, extent in enumerate(found.domain)]
     point = tuple(index for index, _ in made)
     if found.write is not None:
-        targets = []
-        for number, result in enumerate(found.results):
-            array, subscripts = operand_array(f"o{number}", STORED[result.element.dtype], result.element.sizes,
-                                              _plain(result.element.sizes))  # fmt: skip
-
-            def target(index: tuple[Index, ...], array: object = array, subscripts: object = subscripts) -> object:
-                return Load(array, subscripts(index))  # type: ignore[arg-type, operator]
-
-            targets.append(target)
-        found.write(targets)  # type: ignore[arg-type]
+        targets = [_target(number, result) for number, result in enumerate(found.results)]
+        found.write(targets)
         return Probe(found, point, tuple(scope.reads))
     with scope.writer.loops([var for _, variables in made for var in variables]):
         for result in found.results:
-            if 0 in result.element.sizes:
+            if result.element.absent or 0 in result.element.sizes:
                 continue
             value = result.element.at(result.place(point))
             assert value.type is computed(result.element.dtype) or value.type is BOOL, (node.target, value)
             cast(value, computed(result.element.dtype))
     return Probe(found, point, tuple(scope.reads))
+
+
+def _target(number: int, result: Result) -> Target | None:
+    """Memory for a result that a lowering writes."""
+    element = result.element
+    if element.absent:
+        return None
+    array, subscripts = operand_array(f"o{number}", STORED[element.dtype], element.sizes, _plain(element.sizes))
+    return lambda index: Load(array, subscripts(index))
 
 
 def _plain(sizes: tuple[int, ...]) -> tuple[int, ...]:

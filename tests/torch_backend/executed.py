@@ -25,9 +25,10 @@ def table() -> dict[Any, Callable[..., Any]]:
     return {op: how for op, how in core_aten_decompositions().items() if str(op) not in LOWERINGS}
 
 
-def traced(function: Callable[..., Any], args: Sequence[Any]) -> fx.GraphModule:
+def traced(function: Callable[..., Any], args: Sequence[Any], *, mutates: bool = True) -> fx.GraphModule:
     """The ATen graph of a function of tensors, without in-place operators."""
-    made = make_fx(torch.func.functionalize(function, remove="mutations"), table(), tracing_mode="fake")(*args)
+    functional = torch.func.functionalize(function, remove="mutations") if mutates else function
+    made = make_fx(functional, table(), tracing_mode="fake")(*args)
     made.graph.eliminate_dead_code()
     return made
 

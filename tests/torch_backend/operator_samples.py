@@ -24,10 +24,13 @@ def op_infos() -> list[Any]:
     return list(op_db)
 
 
-def samples(info: Any, dtype: torch.dtype, most: int) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-    """First argument, others, and keywords, of samples spread over all that there are."""
+def samples(
+    info: Any, dtype: torch.dtype, most: int, *, gradients: bool = False
+) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """First argument, others, and keywords, of samples spread over all that there are; with `gradients`, tensors by
+    which they may be differentiated require them."""
     torch.manual_seed(0)
-    every = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+    every = list(info.sample_inputs("cpu", dtype, requires_grad=gradients))
     step = max(1, len(every) // most)
     for one in every[::step][:most]:
         yield one.input, one.args, one.kwargs

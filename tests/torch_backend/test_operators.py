@@ -35,6 +35,13 @@ FAMILIES = {
     "diagonal expand narrow split transpose reshape nn.functional.pixel_shuffle nn.functional.pixel_unshuffle",
     "products": "mm bmm addmm baddbmm matmul nn.functional.linear mv dot einsum",
     "reductions": "sum mean prod amax amin argmax argmin any all var var_mean std cumsum max min logsumexp",
+    "norms": "nn.functional.layer_norm nn.functional.rms_norm nn.functional.group_norm nn.functional.batch_norm "
+    "native_layer_norm native_batch_norm nn.functional.instance_norm",
+    "convolutions": "nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d "
+    "nn.functional.conv_transpose2d nn.functional.conv_transpose3d",
+    "windows": "nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.avg_pool1d "
+    "nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.adaptive_avg_pool2d "
+    "nn.functional.adaptive_avg_pool3d nn.functional.interpolate",
     "softmax": "softmax log_softmax nn.functional.softmin nn.functional.cross_entropy",
 }
 CASES = [(family, name) for family, names in FAMILIES.items() for name in names.split()]
@@ -88,6 +95,50 @@ def test_as_eager(family: str, name: str, tmp_path: Path) -> None:
                 got, wanted, rtol=relative, atol=absolute, equal_nan=True, check_stride=True,
                 msg=lambda text, one=(info.full_name, dtype, made): f"{one[0]} {one[1]}\n{text}\n{texts(one[2])}",
             )  # fmt: skip
+
+
+DIFFERENTIABLE = (
+    "nn.functional.gelu nn.functional.silu nn.functional.hardswish nn.functional.mish nn.functional.softplus "
+    "nn.functional.elu nn.functional.hardsigmoid nn.functional.leaky_relu nn.functional.relu tanh sigmoid softmax "
+    "log_softmax nn.functional.layer_norm nn.functional.rms_norm nn.functional.group_norm nn.functional.batch_norm "
+    "nn.functional.linear matmul nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d "
+    "nn.functional.conv_transpose2d nn.functional.max_pool2d nn.functional.avg_pool2d "
+    "nn.functional.adaptive_avg_pool2d cat sum mean amax var nn.functional.cross_entropy"
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", DIFFERENTIABLE.split())
+def test_gradients_as_eager(name: str, tmp_path: Path) -> None:
+    cases = []
+    for info in by_name()[name]:
+        for sample in samples(info, torch.float64, 4, gradients=True):
+            function, tensors = function_of(info, *pytree.tree_flatten(sample))
+            gradient = gradient_of(function, [one.requires_grad for one in tensors])
+            tensors = [one.detach() for one in tensors]
+            cases.append((info, gradient, tensors, Executed(traced(gradient, tensors, mutates=False))))
+    compiled([one[-1] for one in cases], tmp_path)
+    assert any(one[-1].groups for one in cases)
+    for info, gradient, tensors, made in cases:
+        for got, wanted in zip(made(*tensors), gradient(*tensors), strict=True):
+            torch.testing.assert_close(
+                got, wanted, rtol=1e-8, atol=1e-8, equal_nan=True,
+                msg=lambda text, one=(info.full_name, made): f"{one[0]}\n{text}\n{texts(one[1])}",
+            )  # fmt: skip
+
+
+def gradient_of(function: Callable[..., Any], by: list[bool]) -> Callable[..., Any]:
+    """Of a function of tensors, its results' gradients along some direction by those of them that `by` says."""
+
+    def gradient(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        own = [one.detach().requires_grad_(needed) for one, needed in zip(tensors, by, strict=True)]
+        results = [one for one in function(*own) if isinstance(one, torch.Tensor) and one.requires_grad]
+        inputs = [one for one in own if one.requires_grad]
+        directions = [torch.cos(torch.arange(one.numel(), dtype=one.dtype)).view(one.shape) for one in results]
+        found = torch.autograd.grad(results, inputs, directions, allow_unused=True)
+        return [one for one in found if one is not None]
+
+    return gradient
 
 
 def texts(made: Executed) -> str:

@@ -102,18 +102,14 @@ def _unary(names: str, formula: Callable[[Expr], Expr]) -> None:
     each(*(f"{one}.default" for one in names.split()))(lambda c, x: formula(x))
 
 
-def _function(name: str, function: str | None = None) -> None:
-    _unary(name, lambda x: call(function or name, x))
+def _function(name: str) -> None:
+    _unary(name, lambda x: call(name, x))
 
 
 for _row in FUNCTIONS:
-    if (
-        _row.names is REAL
-        and _row.arity == 1
-        and not (_row.whole or _row.effect)
-        and hasattr(torch.ops.aten, _row.name)
-    ):
-        _function(_row.name)
+    if _row.names is REAL and _row.arity == 1 and not (_row.whole or _row.effect):
+        if "default" in getattr(getattr(torch.ops.aten, _row.name, None), "overloads", list)():
+            _function(_row.name)
 
 
 def _rounded(function: str) -> Callable[[Expr], Expr]:

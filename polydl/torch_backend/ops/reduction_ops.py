@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 
 from polydl.model.types import BOOL, I32, I64, ElementType
@@ -235,7 +236,7 @@ def _argmax(c: Call) -> Lowered:
     return reduced(c, rows, keeps(c), [place] if "arg" in name else [value, place])
 
 
-def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element: ElementType) -> tuple[Expr, Expr]:
+def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element: ElementType) -> Moments:
     """The mean of a row and the sum of squared distances from it, in two passes, with what the mean is off by taken
     out of both (Chan, Golub and LeVeque, The American Statistician 37(3), 1983, equation 1.7)."""
     n = float(rows.count)
@@ -244,7 +245,7 @@ def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element
     def off(index: Map) -> Expr:
         return sub(value(index), first)
 
-    def make() -> tuple[Expr, Expr]:
+    def make() -> Moments:
         left = c.w.variable(element, 0, "left")
         squares = c.w.variable(element, 0, "squares")
         with rows.each(row) as index:
@@ -252,9 +253,29 @@ def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element
             c.w.store(left, d, "+=")
             c.w.store(squares, mul(d, d), "+=")
         left_mean = c.w.let(div(left, n))
-        return c.w.let(add(first, left_mean)), c.w.let(sub(squares, mul(left, left_mean)))
+        return Moments(first, left_mean, c.w.let(sub(squares, mul(left, left_mean))))
 
     return c.once("moments", row, make)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Of a row."""
+
+    near: Expr
+    """Near its mean."""
+    left: Expr
+    """What its mean is more than that."""
+    squares: Expr
+    """The sum of squared distances from the mean."""
+
+    @property
+    def mean(self) -> Expr:
+        return add(self.near, self.left)
+
+    def centred(self, value: Expr) -> Expr:
+        """A value less the mean: exact where both are near each other, whatever the mean is."""
+        return sub(sub(value, self.near), self.left)
 
 
 @lowers("var.correction", "var_mean.correction", "var.dim", "std.correction")
@@ -268,12 +289,12 @@ def _var(c: Call) -> Lowered:
     n = max(rows.count - less, 0)
 
     def variance(row: Map) -> Expr:
-        squares = moments(c, rows, row, source.at, source.type)[1]
+        squares = moments(c, rows, row, source.at, source.type).squares
         found = div(squares, float(n)) if n else div(squares, 0.0)
         return call("sqrt", found) if "std" in name else found
 
     def mean(row: Map) -> Expr:
-        return moments(c, rows, row, source.at, source.type)[0]
+        return moments(c, rows, row, source.at, source.type).mean
 
     return reduced(c, rows, keeps(c), [variance, mean] if "mean" in name else [variance])
 
@@ -295,8 +316,7 @@ def _cumsum(c: Call) -> Lowered:
                 c.w.store(total, cast(source.at(index), element), "+=")
                 c.w.store(target(index), stored_value(total, c.out().dtype))
 
-    result = Result(Element(sizes, c.out().dtype, lambda _: Const(0, element)), same_place)
-    return Lowered(Kind.WHOLE, sizes, (result,), write=write)
+    return c.whole(write)
 
 
 # Softmax.
