@@ -56,6 +56,13 @@ typedef struct {
     int count, *indices;
 } Call;
 
+/* Of an input that holds indices: what its elements may be. */
+typedef struct {
+    int input, bytes, dimensions;
+    int64_t *sizes, *strides; /* in elements */
+    int64_t least, most;
+} Bound;
+
 typedef struct Arena {
     struct Arena *next;
     char *memory;
@@ -70,6 +77,8 @@ typedef struct {
     size_t arena_bytes;
     Call *call;
     int release;
+    Py_ssize_t bounds;
+    Bound *bound;
     Arena *arenas; /* that no call uses; the interpreter's lock guards the list */
     PyObject *owners;
     Py_ssize_t made; /* arenas in all */
@@ -100,6 +109,19 @@ static void run_calls(const Region *self, void *const *all, void **some)
     }
 }
 
+/* Whether all elements are within the bounds; the first that is not in `wrong`. */
+static int within(const Bound *bound, const char *from, int dimension, int64_t *wrong)
+{
+    if (dimension == bound->dimensions) {
+        int64_t index = bound->bytes == 8 ? *(const int64_t *)from : *(const int32_t *)from;
+        *wrong = index;
+        return index >= bound->least && index <= bound->most;
+    }
+    for (int64_t i = 0; i < bound->sizes[dimension]; i++)
+        if (!within(bound, from + i * bound->strides[dimension] * bound->bytes, dimension + 1, wrong)) return 0;
+    return 1;
+}
+
 static PyObject *region_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     Region *self = (Region *)object;
@@ -114,6 +136,15 @@ static PyObject *region_call(PyObject *object, PyObject *const *args, size_t nar
     PyObject *result = NULL, *threads = NULL;
     for (Py_ssize_t i = 0; i < given; i++)
         if (address_of(args[i], &all[i])) goto done;
+    for (Py_ssize_t i = 0; i < self->bounds; i++) {
+        const Bound *bound = &self->bound[i];
+        int64_t wrong;
+        if (!within(bound, all[bound->input], 0, &wrong)) {
+            PyErr_Format(PyExc_IndexError, "index %lld is not between %lld and %lld", (long long)wrong,
+                         (long long)bound->least, (long long)bound->most);
+            goto done;
+        }
+    }
     result = PyTuple_New(self->outputs);
     if (!result) goto done;
     for (Py_ssize_t i = 0; i < self->outputs; i++) {
@@ -194,19 +225,45 @@ static int indices_of(PyObject *tuple, Call *call, Py_ssize_t below)
     return 0;
 }
 
+/* Reads a bound from (input, bytes, sizes, strides, least, most). */
+static int bound_of(PyObject *tuple, Bound *bound, Py_ssize_t inputs)
+{
+    PyObject *sizes, *strides;
+    long long least, most;
+    if (!PyArg_ParseTuple(tuple, "iiO!O!LL", &bound->input, &bound->bytes, &PyTuple_Type, &sizes, &PyTuple_Type,
+                          &strides, &least, &most))
+        return -1;
+    bound->least = least, bound->most = most, bound->dimensions = (int)PyTuple_GET_SIZE(sizes);
+    if (bound->input < 0 || bound->input >= inputs || PyTuple_GET_SIZE(strides) != bound->dimensions) {
+        PyErr_Format(PyExc_ValueError, "no input %d in a region of %zd", bound->input, inputs);
+        return -1;
+    }
+    bound->sizes = malloc(sizeof(int64_t) * (2 * bound->dimensions + 1));
+    if (!bound->sizes) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bound->strides = bound->sizes + bound->dimensions;
+    for (int i = 0; i < bound->dimensions; i++) {
+        bound->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
+        bound->strides[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 /* Region(inputs, outputs: ((sizes, strides, dtype), …), offsets: (bytes, …), arena_bytes, calls: ((address, indices),
-   …), release, owners) */
+   …), release, bounds: ((input, bytes, sizes, strides, least, most), …), owners) */
 static PyObject *region_new(PyTypeObject *type, PyObject *args, PyObject *names)
 {
     Py_ssize_t inputs, arena_bytes;
-    PyObject *outputs, *offsets, *calls, *owners;
+    PyObject *outputs, *offsets, *calls, *bounds, *owners;
     int release;
     if (names && PyDict_GET_SIZE(names)) {
         PyErr_SetString(PyExc_TypeError, "Region takes no names");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "nO!O!nO!pO", &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &offsets, &arena_bytes,
-                          &PyTuple_Type, &calls, &release, &owners))
+    if (!PyArg_ParseTuple(args, "nO!O!nO!pO!O", &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &offsets, &arena_bytes,
+                          &PyTuple_Type, &calls, &release, &PyTuple_Type, &bounds, &owners))
         return NULL;
     Region *self = (Region *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -215,9 +272,10 @@ static PyObject *region_new(PyTypeObject *type, PyObject *args, PyObject *names)
     self->make = calloc(PyTuple_GET_SIZE(outputs) + 1, sizeof *self->make);
     self->offsets = calloc(PyTuple_GET_SIZE(offsets) + 1, sizeof *self->offsets);
     self->call = calloc(PyTuple_GET_SIZE(calls) + 1, sizeof *self->call);
+    self->bound = calloc(PyTuple_GET_SIZE(bounds) + 1, sizeof *self->bound);
     Py_INCREF(owners);
     self->owners = owners;
-    if (!self->make || !self->offsets || !self->call) {
+    if (!self->make || !self->offsets || !self->call || !self->bound) {
         PyErr_NoMemory();
         goto failed;
     }
@@ -240,6 +298,10 @@ static PyObject *region_new(PyTypeObject *type, PyObject *args, PyObject *names)
         }
         if (call->count > self->widest) self->widest = call->count;
     }
+    while (self->bounds < PyTuple_GET_SIZE(bounds)) {
+        Py_ssize_t i = self->bounds++;
+        if (bound_of(PyTuple_GET_ITEM(bounds, i), &self->bound[i], inputs)) goto failed;
+    }
     return (PyObject *)self;
 failed:
     Py_DECREF(self);
@@ -258,6 +320,8 @@ static void region_free(PyObject *object)
     }
     for (Py_ssize_t i = 0; self->make && i < self->outputs; i++) Py_DECREF(self->make[i]);
     for (Py_ssize_t i = 0; self->call && i < self->calls; i++) free(self->call[i].indices);
+    for (Py_ssize_t i = 0; self->bound && i < self->bounds; i++) free(self->bound[i].sizes);
+    free(self->bound);
     free(self->make);
     free(self->offsets);
     free(self->call);

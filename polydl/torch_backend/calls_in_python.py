@@ -15,6 +15,9 @@ from polydl.native.forked import usable_threads
 
 Call = tuple[int, tuple[int, ...]]
 """The address of a C function that takes an array of addresses, and the numbers of the values it is given."""
+Bound = tuple[int, int, tuple[int, ...], tuple[int, ...], int, int]
+"""Number of an input of signed integers, bytes of an element, sizes, strides, and what its elements may be: from the
+least to the greatest."""
 Made = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
 """Sizes, strides (elements) and dtype of an output."""
 
@@ -24,20 +27,25 @@ class Region:
 
     `region(*inputs)` makes the outputs, runs `calls` in order, and returns the output, or a tuple of several. The lock
     of the interpreter is released (here always; in C if `release`). `owners` are kept alive as long as the region is.
+    Inputs with `bounds` are indices: one that is out of them is an IndexError, and nothing runs.
     """
 
     def __init__(
         self, inputs: int, outputs: Sequence[Made], offsets: Sequence[int], arena_bytes: int, calls: Sequence[Call],
-        release: bool, owners: object,
+        release: bool, bounds: Sequence[Bound], owners: object,
     ) -> None:  # fmt: skip
         total = inputs + len(outputs) + len(offsets)
-        wrong = [i for _, indices in calls for i in indices if not 0 <= i < total]
-        if wrong:
-            raise ValueError(f"no value {wrong[0]} in a region of {total}")
+        missing = [i for _, indices in calls for i in indices if not 0 <= i < total]
+        if missing:
+            raise ValueError(f"no value {missing[0]} in a region of {total}")
+        missing = [bound[0] for bound in bounds if not 0 <= bound[0] < inputs]
+        if missing:
+            raise ValueError(f"no input {missing[0]} in a region of {inputs}")
         self._inputs, self._outputs, self._offsets = inputs, tuple(outputs), tuple(offsets)
         self._bytes, self._owners = arena_bytes, owners
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self._calls = [(kind(address), (ctypes.c_void_p * max(1, len(i)))(), i) for address, i in calls]
+        self._bounds = tuple(bounds)
         self._arenas: list[Any] = []
         self.arenas = 0
 
@@ -46,6 +54,10 @@ class Region:
         if len(inputs) != self._inputs:
             raise TypeError(f"this region takes {self._inputs} tensors, not {len(inputs)}")
         addresses = [_address(t) for t in inputs]
+        for number, _, _, _, least, most in self._bounds:
+            wrong = inputs[number][(inputs[number] < least) | (inputs[number] > most)]
+            if wrong.numel():
+                raise IndexError(f"index {wrong.flatten()[0].item()} is not between {least} and {most}")
         made = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in self._outputs]
         addresses += [t.data_ptr() for t in made]
         threads = torch.get_num_threads()  # also gives a new thread torch's number of OpenMP threads

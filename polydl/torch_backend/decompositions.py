@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._guards import detect_fake_mode
@@ -42,6 +43,13 @@ def expand(gm: fx.GraphModule, lowering: Lowering) -> None:
                 _inline(gm.graph, node, parts)
     gm.graph.eliminate_dead_code()
     gm.recompile()
+
+
+def forward_identities(graph: fx.Graph) -> None:
+    """Let operators read what an `alias` or `detach` is of: after autograd it computes nothing. Results stay."""
+    for node in graph.nodes:
+        if node.target in (torch.ops.aten.alias.default, torch.ops.aten.detach.default):
+            node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
 
 
 def _parts(node: fx.Node, lowering: Lowering, depth: int) -> fx.Graph | None:

@@ -15,7 +15,7 @@ from torch import fx
 from polydl.base.errors import PolyDLError
 from polydl.torch_backend import arena_layout, call_extension, fold, group_code, straight_line
 from polydl.torch_backend.backend_options import BackendOptions
-from polydl.torch_backend.decompositions import expand
+from polydl.torch_backend.decompositions import expand, forward_identities
 from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport, GroupReport, RegionReport
 from polydl.torch_backend.graph_values import Reason, Value
@@ -45,6 +45,8 @@ class Group(Protocol):
     def outputs(self) -> tuple[Value, ...]: ...
     @property
     def work(self) -> float: ...
+    @property
+    def index_ranges(self) -> tuple[tuple[int, int, int], ...]: ...
 
     def text(self, name: str) -> str: ...
 
@@ -102,6 +104,7 @@ def compile_graph(
     begin = time.perf_counter()
     gm.graph.eliminate_dead_code(lambda node: node.is_impure())
     _describe_constants(gm)
+    forward_identities(gm.graph)
     expand(gm, lowerings.lowering)
     parts: list[fold.Part] = []
     if o.weights != "live":
@@ -158,9 +161,24 @@ def _grouped(
         if isinstance(unit, Region):
             try:
                 made[number] = _checked(unit, lowerings.groups(unit.nodes, unit.wanted))
+                for node in _indexed_inside(made[number]):
+                    failed.nodes[node] = reason(
+                        node, "its indices are computed in the same region: nothing checks them"
+                    )
             except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
                 failed.add([node for node in unit.nodes if node not in failed.nodes], error, None, o)
     return made
+
+
+def _indexed_inside(groups: Sequence[Group]) -> list[fx.Node]:
+    """Nodes of groups whose indices other groups of the region compute, so that no call can check them before."""
+    written = {value.node for group in groups for value in group.outputs}
+    return [
+        node
+        for group in groups
+        if any(group.inputs[position].node in written for position, _, _ in group.index_ranges)
+        for node in group.nodes
+    ]
 
 
 def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:
@@ -216,10 +234,18 @@ def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_
         (one.code.address, tuple(number[value.node] for value in (*one.group.inputs, *one.group.outputs)))
         for one in made
     )
+    bounds = tuple(
+        dict.fromkeys(
+            (number[value.node], 8 if value.dtype is torch.int64 else 4, value.sizes, value.strides, least, most)
+            for one in made
+            for position, least, most in one.group.index_ranges
+            for value in (one.group.inputs[position],)
+        )
+    )
     work = sum(one.group.work for one in made)
     function = module.Region(
         len(inputs), tuple((value.sizes, value.strides, value.dtype) for value in outputs), tuple(offsets), arena,
-        calls, work >= RELEASED, tuple(one.code.library for one in made),
+        calls, work >= RELEASED, bounds, tuple(one.code.library for one in made),
     )  # fmt: skip
     reports = tuple(
         GroupReport(

@@ -49,10 +49,13 @@ def kinds(graph: fx.Graph, lowering: Lowering) -> tuple[dict[fx.Node, Kind], lis
 
 
 def is_view(node: fx.Node) -> bool:
-    """Whether the result shares memory with the first argument, by the operator's schema."""
+    """Whether the result shares memory with the first argument: by the operator's schema, or because it is the view of
+    a tensor that nothing else has (`_unsafe_view`)."""
     if node.target is operator.getitem:
         return is_view(node.all_input_nodes[0])
-    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target.is_view)
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return bool(node.target.is_view) or node.target is torch.ops.aten._unsafe_view.default
 
 
 def base_of(node: fx.Node, found: dict[fx.Node, Kind]) -> fx.Node:

@@ -67,7 +67,7 @@ def test_a_region_with_a_value_in_its_arena(calls: Any, library: ctypes.CDLL) ->
     # inputs 0, 1; output 2; inner 3
     steps = ((add, (0, 1, 3)), (twice, (3, 2)))
     for release in (True, False):
-        region = calls.Region(2, (made((2, 3)),), (64,), 128, steps, release, (library,))
+        region = calls.Region(2, (made((2, 3)),), (64,), 128, steps, release, (), (library,))
         a, b = torch.randn(2, 3), torch.nn.Parameter(torch.randn(2, 3))
         found = region(a, b)
         assert torch.equal(found, 2 * (a + b))
@@ -75,33 +75,51 @@ def test_a_region_with_a_value_in_its_arena(calls: Any, library: ctypes.CDLL) ->
         for _ in range(20):
             region(a, b)
         assert region.arenas == 1
-    region = calls.Region(2, (made((2, 3)), made((6,))), (), 0, ((add, (0, 1, 2)), (twice, (2, 3))), True, ())
+    region = calls.Region(2, (made((2, 3)), made((6,))), (), 0, ((add, (0, 1, 2)), (twice, (2, 3))), True, (), ())
     first, second = region(a, b)
     assert torch.equal(second, 2 * first.flatten())
 
 
 def test_wrong_calls_are_refused(calls: Any, library: ctypes.CDLL) -> None:
-    region = calls.Region(1, (made((6,)),), (), 0, ((address(library, "twice"), (0, 1)),), True, ())
+    region = calls.Region(1, (made((6,)),), (), 0, ((address(library, "twice"), (0, 1)),), True, (), ())
     with pytest.raises(TypeError, match="takes 1 tensors, not 2"):
         region(torch.ones(6), torch.ones(6))
     with pytest.raises(TypeError, match="takes tensors, not int"):
         region(3)
     with pytest.raises(ValueError, match="no value 2 in a region of 2"):
-        calls.Region(1, (made((6,)),), (), 0, ((address(library, "twice"), (0, 2)),), True, ())
+        calls.Region(1, (made((6,)),), (), 0, ((address(library, "twice"), (0, 2)),), True, (), ())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_indices_out_of_bounds_are_told_before_anything_runs(
+    calls: Any, library: ctypes.CDLL, dtype: torch.dtype
+) -> None:
+    indices = torch.arange(24, dtype=dtype).reshape(4, 6)[::2, 1::2]
+    bound = (0, dtype.itemsize, tuple(indices.shape), indices.stride(), -3, 17)
+    steps = ((address(library, "twice"), (1, 2)),)
+    region = calls.Region(2, (made((6,)),), (), 0, steps, False, (bound,), ())
+    x = torch.ones(6)
+    assert region(indices, x).sum() == 12
+    for wrong in (18, -4):
+        indices[1, 2] = wrong
+        with pytest.raises(IndexError, match=f"index {wrong} is not between -3 and 17"):
+            region(indices, x)
+    with pytest.raises(ValueError, match="no input 2"):
+        calls.Region(2, (made((6,)),), (), 0, steps, False, ((2, 4, (1,), (1,), 0, 1),), ())
 
 
 def test_many_values(calls: Any, library: ctypes.CDLL) -> None:
     add = address(library, "add")
     n = 150
     steps = tuple((add, (i, i + 1, n + i)) for i in range(n - 1))
-    region = calls.Region(n, tuple(made((6,)) for _ in range(n - 1)), (), 0, steps, False, ())
+    region = calls.Region(n, tuple(made((6,)) for _ in range(n - 1)), (), 0, steps, False, (), ())
     tensors = [torch.randn(6) for _ in range(n)]
     for found, a, b in zip(region(*tensors), tensors, tensors[1:], strict=False):
         assert torch.equal(found, a + b)
 
 
 def test_threads_are_those_of_torch(calls: Any, library: ctypes.CDLL) -> None:
-    region = calls.Region(0, (made((1,), torch.int32),), (), 0, ((address(library, "team"), (0,)),), True, ())
+    region = calls.Region(0, (made((1,), torch.int32),), (), 0, ((address(library, "team"), (0,)),), True, (), ())
     before = torch.get_num_threads()
     found: list[int] = []
     try:
@@ -131,7 +149,7 @@ def test_denormals_are_as_before() -> None:
 
 def test_many_threads_call_at_once(calls: Any, library: ctypes.CDLL) -> None:
     add, twice = address(library, "add"), address(library, "twice")
-    region = calls.Region(2, (made((6,)),), (0,), 64, ((add, (0, 1, 3)), (twice, (3, 2))), True, ())
+    region = calls.Region(2, (made((6,)),), (0,), 64, ((add, (0, 1, 3)), (twice, (3, 2))), True, (), ())
     wrong: list[int] = []
 
     def work(k: int) -> None:
@@ -150,7 +168,7 @@ def test_many_threads_call_at_once(calls: Any, library: ctypes.CDLL) -> None:
 
 
 def test_a_forked_process_does_not_wait_for_lost_threads(calls: Any, library: ctypes.CDLL) -> None:
-    region = calls.Region(0, (made((1,), torch.int32),), (), 0, ((address(library, "team"), (0,)),), True, ())
+    region = calls.Region(0, (made((1,), torch.int32),), (), 0, ((address(library, "team"), (0,)),), True, (), ())
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

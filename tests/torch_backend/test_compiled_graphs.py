@@ -1,0 +1,266 @@
+"""Whole graphs, compiled and eager: random ones, failures of compilation, what is equal and what is not."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from polydl.base.errors import PolyDLError
+from polydl.torch_backend import group_code
+from polydl.torch_backend.backend import compiled
+from polydl.torch_backend.backend_options import BackendOptions
+from polydl.torch_backend.checked_call import Checked
+from polydl.torch_backend.graph_compiler import BackendWarning, Lowerings, compile_graph
+from polydl.torch_backend.graph_report import GraphReport
+from polydl.torch_backend.groups import groups
+from polydl.torch_backend.support import lowering
+
+LOWERINGS = Lowerings(lowering, groups)
+
+
+def random_function(seed: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]:
+    """A function of three tensors: elementwise operators, views, broadcasts, products, reductions, some eager ones."""
+    draw = random.Random(seed)
+    n, m = draw.choice([1, 2, 5, 8]), draw.choice([1, 3, 4, 16])
+    inputs = [torch.randn(n, m), torch.randn(m), torch.randn(m, n).t()]
+    if draw.random() < 0.3:
+        inputs[0] = torch.randn(2 * n, 3 * m)[::2, 1::3]
+    choices: list[Callable[[Tensor, Tensor], Tensor]] = [
+        lambda a, b: a + b, lambda a, b: a * 0.5 - b, lambda a, b: torch.maximum(a, b), lambda a, b: a.relu() + b.sin(),
+        lambda a, b: torch.where(a > b, a, -b), lambda a, b: a.tanh() * b.sigmoid(), lambda a, b: a.softmax(-1) + b,
+        lambda a, b: a.sum(-1, keepdim=True) * b, lambda a, b: a.mean(0, keepdim=True) + b, lambda a, b: a.amax() + b,
+        lambda a, b: a.t().contiguous().t() + b, lambda a, b: torch.sort(a, -1)[0] + b, lambda a, b: a.flip(0) * b,
+        lambda a, b: (a.t() @ b).sum(0) * 0.1 + a, lambda a, b: torch.cumsum(a, 0) * 0.1 + b,
+        lambda a, b: torch.cat([a, b], 0)[: a.shape[0]] * 1.5, lambda a, b: a.expand(2, *a.shape)[1] + b,
+        lambda a, b: nn.functional.layer_norm(a, a.shape[-1:]) + b, lambda a, b: nn.functional.gelu(a) * b,
+        lambda a, b: (a > 0).float() + b.double().float(), lambda a, b: a[:, :1] * b + a[:1], lambda a, b: a.abs().sqrt() - b,
+    ]  # fmt: skip
+    steps = [(draw.choice(choices), draw.random(), draw.random()) for _ in range(draw.randint(2, 12))]
+    ends = [draw.random() for _ in range(draw.randint(1, 4))]
+    shapes = [draw.choice([lambda t: t, lambda t: t.t(), lambda t: t.reshape(-1), lambda t: t[0]]) for _ in ends]
+
+    def function(x: Tensor, row: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        values = [x, row.expand(x.shape), z]
+        for step, i, j in steps:
+            values.append(step(values[int(i * len(values))], values[int(j * len(values))]).clamp(-50, 50))
+        return tuple(shape(values[-1 - int(e * (len(values) - 1))]) for e, shape in zip(ends, shapes, strict=True))
+
+    return function, inputs
+
+
+def graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphModule:
+    return make_fx(torch.func.functionalize(function, remove="mutations"), tracing_mode="fake")(*inputs)
+
+
+@pytest.mark.parametrize("part", range(30))
+def test_random_graphs(part: int) -> None:
+    """300 of them; results, strides and types are those of the graph run by eager PyTorch."""
+    for seed in range(10 * part, 10 * part + 10):
+        function, inputs = random_function(seed)
+        reports: list[GraphReport] = []
+        gm = graph(function, inputs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run = compiled(gm, (), BackendOptions(check=True, report=reports.append))
+        assert isinstance(run, Checked)
+        run(list(inputs))
+        assert reports[0].groups
+
+
+def test_equal_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = torch.sort(layer(x).relu(), -1)[0]
+            return x
+
+    reports: list[GraphReport] = []
+    model = Layers()
+    run = torch.compile(model, backend="polydl", options={"report": reports.append})
+    with torch.no_grad():
+        x = torch.randn(3, 6)
+        torch.testing.assert_close(run(x), model(x))
+    names = [group.name for group in reports[0].groups]
+    assert len(names) >= 5
+    assert len(set(names)) == len(names) // 5
+
+
+def texts(function: Callable[..., Any], *inputs: Tensor) -> list[str]:
+    reports: list[GraphReport] = []
+    compiled(graph(function, inputs), (), BackendOptions(report=reports.append))
+    return [group.name for group in reports[0].groups]
+
+
+def test_what_differs_in_a_literal_is_not_equal() -> None:
+    x = torch.arange(4)
+    literals = [1, 1.0, 2, True, 0.1, 0.1000000001, -0.0, 0.0, float("nan"), float("inf")]
+    for dtype in (torch.int64, torch.float32, torch.float64):
+        found = []
+        for literal in literals:
+            try:
+                found.append((literal, dtype, tuple(texts(lambda x, c=literal: x * c, x.to(dtype)))))
+            except RuntimeError:  # eager PyTorch refuses it
+                continue
+        for i, (literal, _, name) in enumerate(found):
+            for other, _, its in found[:i]:
+                same_result = _product(x.to(dtype), literal) == _product(x.to(dtype), other)
+                assert name != its or same_result, (literal, other, dtype)
+
+
+def _product(x: Tensor, literal: float) -> str:
+    found = x * literal
+    return f"{found.dtype} {[repr(one) for one in found.tolist()]}"
+
+
+class Failing:
+    """Lowerings of which a group cannot be compiled."""
+
+    def __init__(self, word: str, how: str) -> None:
+        self.word, self.how = word, how
+
+    def groups(self, nodes: Sequence[fx.Node], wanted: Sequence[fx.Node]) -> Any:
+        if self.how == "groups":
+            raise KeyError("something that polydl did not expect")
+        made = groups(nodes, wanted)
+        return [_Broken(one) if any(self.word in str(node.target) for node in one.nodes) else one for one in made]
+
+
+class _Broken:
+    def __init__(self, group: Any) -> None:
+        self._group = group
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._group, name)
+
+    def text(self, name: str) -> str:
+        return str(self._group.text(name)).replace("#pragma scop", "this is not C")
+
+
+@pytest.mark.parametrize("how", ["text", "groups"])
+def test_what_cannot_be_compiled_is_run_by_eager(how: str) -> None:
+    def function(x: Tensor) -> tuple[Tensor]:
+        return (torch.sort((torch.sort(x.sin() + 1)[0] @ x).softmax(0))[0].exp(),)
+
+    x = torch.randn(5, 5)
+    failing = Lowerings(lowering, Failing("softmax", how).groups)
+    with pytest.warns(BackendWarning) as warned:
+        run, report, _ = compile_graph(graph(function, [x]), (), BackendOptions(), failing)
+    assert len(warned) == (1 if how == "text" else 3)
+    torch.testing.assert_close(run([x])[0], function(x)[0])
+    assert any("_softmax" in one.target and "cannot be compiled" in one.why for one in report.eager)
+    if how == "text":
+        assert report.groups
+        file = str(warned[0].message).split("(its C is ")[1].split(")")[0]
+        assert "this is not C" in Path(file).read_text()
+    with pytest.raises(PolyDLError, match="cannot be compiled"):
+        compile_graph(graph(lambda x: (x.softmax(0) + 1,), [x]), (), BackendOptions(strict=True), failing)
+
+
+def test_nothing_is_swallowed_when_a_graph_runs() -> None:
+    run, _, _ = compile_graph(
+        graph(lambda x: (torch.sort(x + 1)[0],), [torch.randn(4)]), (), BackendOptions(), LOWERINGS
+    )
+    with pytest.raises(TypeError, match="takes tensors"):
+        run([3])
+
+
+def test_a_wrong_group_is_found_by_check() -> None:
+    class Wrong(_Broken):
+        def text(self, name: str) -> str:
+            return str(self._group.text(name)).replace("1.0f", "2.0f")
+
+    wrong = Lowerings(lowering, lambda nodes, wanted: [Wrong(one) for one in groups(nodes, wanted)])
+    run = compiled(graph(lambda x: (x + 1.0,), [torch.randn(4)]), (), BackendOptions(check=True), wrong)
+    with pytest.raises(PolyDLError, match="output 0 is not that of eager PyTorch"):
+        run([torch.randn(4)])
+
+
+def test_groups_with_much_work_are_searched_and_others_not() -> None:
+    reports: list[GraphReport] = []
+    x, w = torch.randn(64, 64), torch.randn(64, 64)
+    function = lambda x, w: (torch.sort((x @ w).relu())[0][:2, :2].exp(),)  # noqa: E731
+    run = compiled(graph(function, [x, w]), (), BackendOptions(report=reports.append, check=True))
+    run([x, w])
+    assert [group.how for group in reports[0].groups] == ["ranked", "as written"]
+    assert reports[0].groups[0].variants
+    reports.clear()
+    compiled(graph(function, [x, w]), (), BackendOptions(report=reports.append, groups=0))([x, w])
+    assert {group.how for group in reports[0].groups} == {"as written"}
+
+
+def test_code_is_cached_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A second process compiles nothing; a damaged entry is made anew."""
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    x = torch.randn(7, 9)
+    gm = graph(lambda x: (x.cos() * 3,), [x])
+    made: list[str] = []
+    compile_file = group_code._compiled
+
+    def counted(key: str, text: str, o: BackendOptions) -> Path:
+        made.append(key)
+        return compile_file(key, text, o)
+
+    monkeypatch.setattr(group_code, "_compiled", counted)
+    for expected in (1, 1):
+        group_code.forget()
+        torch.testing.assert_close(compiled(gm, (), BackendOptions())([x])[0], x.cos() * 3)
+        assert len(made) == expected
+    group_code.forget()
+    (entry,) = (tmp_path / "torch_groups").iterdir()
+    copy = tmp_path / "copy.so"
+    copy.write_bytes(entry.read_bytes()[:2000])
+    entry.unlink()  # the old one stays mapped
+    copy.rename(entry)
+    with pytest.warns(UserWarning, match="damaged"):
+        torch.testing.assert_close(compiled(gm, (), BackendOptions())([x])[0], x.cos() * 3)
+    assert len(made) == 2
+
+
+def test_another_processor_has_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = group_code._parts("name", "ranked", BackendOptions())
+    monkeypatch.setattr(group_code.platform, "machine", lambda: "riscv64")
+    assert group_code._parts("name", "ranked", BackendOptions()) != key
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("training", [False, True])
+def test_modules(batch: int, training: bool) -> None:
+    """A convolutional network with whatever usually comes with it."""
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolutions = nn.Sequential(
+                nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.SiLU(), nn.MaxPool2d(2),
+                nn.Conv2d(8, 8, 3, groups=8), nn.GroupNorm(2, 8), nn.Hardswish(),
+            )  # fmt: skip
+            self.head = nn.Sequential(nn.Linear(8, 10), nn.Dropout(0.0), nn.LogSoftmax(-1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.convolutions(x).mean((2, 3)))
+
+    if training and batch < 2:
+        batch += 2  # statistics of one value
+    model, other = Network().train(training), Network().train(training)
+    other.load_state_dict(model.state_dict())
+    run = torch.compile(other, backend="polydl")
+    x = torch.randn(batch, 3, 10, 10)
+    found, expected = run(x), model(x)
+    torch.testing.assert_close(found, expected)
+    if training:
+        found.pow(2).sum().backward()
+        expected.pow(2).sum().backward()
+        for mine, theirs in zip(other.parameters(), model.parameters(), strict=True):
+            torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-5)
