@@ -238,7 +238,10 @@ def _solved(read: Read, probe: Probe, group: _Open) -> tuple[Index, ...] | None:
             known[own] = place
     if any(axis.terms and axis not in known for axis in probe.point):
         return None
-    return tuple(known[axis] if axis.terms else ZERO for axis in probe.point)
+    point = tuple(known[axis] if axis.terms else ZERO for axis in probe.point)
+    # A slice reads a part of what the group computes: its own points would be written beyond its tensor.
+    whole = all(axis.range == (0, n - 1) for axis, n in zip(point, probe.lowered.domain, strict=True))
+    return point if whole else None
 
 
 def _moved(index: tuple[Index, ...], probe: Probe, point: tuple[Index, ...]) -> tuple[Index, ...]:
