@@ -225,6 +225,9 @@ def _point(node: fx.Node, probe: Probe, group: _Open) -> tuple[Index, ...] | Non
     if not row:
         candidates += [one for read in own if (one := _solved(read, probe, group)) is not None]
     for candidate in candidates:
+        # The group's iterations must be those of the node: a slice that begins at 0 is read at the same point.
+        if any(one.range != (0, max(n - 1, 0)) for one, n in zip(candidate, probe.lowered.domain, strict=True)):
+            continue
         if all(_moved(one.index, probe, candidate) == group.places[one.node] for one in own):
             return candidate
     return None

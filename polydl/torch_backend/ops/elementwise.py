@@ -40,6 +40,7 @@ from polydl.torch_backend.operator_call import (
     computed,
     constant,
     lowers,
+    stored_value,
 )
 
 Formula = Callable[..., Expr]
@@ -455,7 +456,11 @@ def _masked_fill(c: Call) -> Lowered:
 def _to_copy(c: Call) -> Lowered:
     if c.out().device.type != "cpu":
         c.refuse("it leaves the processor's memory")
-    return c.pointwise(operand(c, "self", type_of(c, c.out().dtype)))
+    dtype = c.out().dtype
+    made = type_of(c, dtype)
+    value = operand(c, "self", made)
+    # A conversion that the program asks for rounds, wherever its result is computed with as a float.
+    return c.pointwise(lambda index: cast(stored_value(value(index), dtype), made))
 
 
 @lowers("full.default", "full_like.default", "scalar_tensor.default", "new_full.default", "fill.Scalar")
