@@ -40,9 +40,8 @@ def c_text(program: Program, name: str, comment: str = "") -> str:
     lines += _block(program.body, {}, 1)
     lines += ["#pragma endscop", "}", ""]
     text = "\n".join(lines)
-    types = {one.type for one in (*program.inputs, *program.outputs)}
     headers = ["#include <math.h>", "#include <stdint.h>"]
-    headers += ["#include <polydl.h>"] * (BF16_BITS in types)
+    headers += ["#include <polydl.h>"] * any(word in text for word in (BF16_BITS.c, *(BF16_BITS.through or ())))
     return "\n".join([*headers, "", text])
 
 
