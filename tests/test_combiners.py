@@ -67,6 +67,7 @@ def test_faults_are_seen() -> None:
 MEANING: dict[str, Callable[[float, float], float]] = {
     "sum": operator.add, "product": operator.mul, "max": lambda m, x: x if x > m else m,
     "min": lambda m, x: x if x < m else m, "fmax": np.fmax, "fmin": np.fmin,
+    "max_number": lambda m, x: x if x > m or m != m else m, "min_number": lambda m, x: x if x < m or m != m else m,
 }  # fmt: skip
 BITS: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 

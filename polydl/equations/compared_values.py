@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.decided import taken
+from polydl.equations.decided import simplified, taken
 from polydl.equations.lift import Equations, Source
 from polydl.equations.terms_of_sums import NotShown
 from polydl.model import isl
@@ -89,6 +89,13 @@ def arm_of(points: isl.Set, value: Of | Made) -> Of | None:
         return None
     arm = taken(value.value, points if value.to is None else value.to.intersect_domain(points).range())
     return None if arm is None else replace(value, value=arm)
+
+
+def condition_of(points: isl.Set, value: Of) -> Of:
+    """The condition of a choice, without what is decided for all of the points."""
+    assert isinstance(value.value, Conditional)
+    there = points if value.to is None else value.to.intersect_domain(points).range()
+    return replace(value, value=simplified(value.value.condition, there))
 
 
 def through(to: isl.Map | None, relation: isl.Map) -> isl.Map:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Conditional, Const, Expr, Unary
 from polydl.model.types import I32, integer_literal
@@ -13,9 +16,35 @@ def taken(value: Conditional, there: isl.Set) -> Expr | None:
     return None if holds is None else value.then if holds else value.otherwise
 
 
+def simplified(condition: Expr, there: isl.Set) -> Expr:
+    """A condition without those of the conditions that `&&` and `||` join that do not count for these instances."""
+    if not isinstance(condition, Binary) or condition.op not in ("&&", "||"):
+        return condition
+    left, right = simplified(condition.left, there), simplified(condition.right, there)
+    idle = condition.op == "&&"
+    if _decided(left, there) is idle:
+        return right
+    return left if _decided(right, there) is idle else replace(condition, left=left, right=right)
+
+
+def decided_parts(condition: Expr, there: isl.Set) -> Iterator[isl.Set]:
+    """Where the conditions that `&&` and `||` join hold, of those that depend on no data."""
+    if isinstance(condition, Binary) and condition.op in ("&&", "||"):
+        yield from decided_parts(condition.left, there)
+        yield from decided_parts(condition.right, there)
+    elif (holds := _holding(condition, there)) is not None:
+        yield holds
+
+
 def _decided(condition: Expr, there: isl.Set) -> bool | None:
     """Whether a condition on loop variables and parameters holds for all of these instances (True) or for none (False);
     None where it does for some, or depends on data."""
+    if isinstance(condition, Binary) and condition.op in ("&&", "||"):
+        # One side may settle it, whatever data say of the other.
+        sides = _decided(condition.left, there), _decided(condition.right, there)
+        settled = condition.op == "||"
+        if settled in sides or None not in sides:
+            return settled if settled in sides else not settled
     holds = _holding(condition, there)
     if holds is None:
         return None

@@ -22,6 +22,7 @@ from polydl.equations.compared_values import (
     as_sum,
     both,
     called,
+    condition_of,
     deeper,
     equal,
     inside_of,
@@ -332,12 +333,17 @@ class _Comparison:
         why = f"{two.statement} does not compute what {one.statement} computed"
         a, b = one.value, two.value
         if isinstance(a, Conditional) and isinstance(b, Conditional):
-            conditions = replace(one, value=a.condition), replace(two, value=b.condition)
+            conditions = condition_of(points, one), condition_of(points, two)
             if self._differ(points, *conditions) is not None:
                 arms = arm_of(points, one), arm_of(points, two)
                 if arms == (None, None):
                     return why
                 return self._other(points, arms[0] or one, arms[1] or two)
+            if operation(a) != operation(b):
+                return why
+            arms_alone = zip((a.then, a.otherwise), (b.then, b.otherwise), strict=True)
+            found = (self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in arms_alone)
+            return next((reason for reason in found if reason is not None), None)
         if isinstance(a, Gather) and isinstance(b, Gather):
             return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):

@@ -57,10 +57,9 @@ class Accumulator:
         has one; None: of any."""
         return (self.before, self.x) if self.x and not self.beside else None
 
-    @property
-    def better(self) -> str:
-        """The comparison with what there was."""
-        return f"{self.combiner.better}{'=' if self.last else ''}"
+    def takes(self, x: str) -> str:
+        """C of the question whether x takes the place of what there was."""
+        return self.combiner.takes(x, f"*{self.place}", last=self.last)
 
     def start(self, vector: str) -> str:
         """C of the vector to start from."""

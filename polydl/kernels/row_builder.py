@@ -318,7 +318,7 @@ class RowBuilder:
             self.values.append((target.array, mine, variable))
             self.accumulators.append(found)
             return
-        kept = tuple(self._kept(other, one, row, text) for other, one in beside.items())
+        kept = tuple(self._kept(other, one, row, text, mine) for other, one in beside.items())
         last = {one.last for one in beside.values()}
         if len(last) > 1 or (True in last and not self.element.is_int):
             raise NotVectorised("the last of equal values, or of zeros")
@@ -347,12 +347,15 @@ class RowBuilder:
         assert isinstance(body, Assignment)
         return body.target
 
-    def _kept(self, at: int, one: Place, row: Combiner, x: str) -> tuple[str, str]:
+    def _kept(self, at: int, one: Place, row: Combiner, x: str, extreme: isl.Map) -> tuple[str, str]:
         """(address, plain C of the value in column j) of what a statement keeps, where it asks for the same as the
         statement that finds the value x. Raises NotVectorised."""
         statement = self.piece.statements[at]
         assert isinstance(statement.body, Assignment)
         asked = self.vectors(at, lambda access: self.load(at, access)[0])
+        mine = [self.where.relation(at, a) for a in statement.accesses if a.array == one.extreme]
+        if not all(extreme.is_equal(other) for other in mine):
+            raise NotVectorised(f"{statement.name} asks for another element of {one.extreme}")
         if one.combiner is not row or asked.text(one.x) != x:
             raise NotVectorised(f"{statement.name} asks for something else")
         value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))

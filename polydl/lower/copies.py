@@ -111,7 +111,9 @@ class Copies:
             if row.compounds:
                 return Assign(whole, row.compounds[0].op, part)
             if row.better:
-                return Assign(whole, "=", Choice(Binary(row.better, part, whole), part, whole))
+                test = Binary(row.better, part, whole)
+                test = Binary("||", test, Binary("!=", whole, whole)) if row.renews else test
+                return Assign(whole, "=", Choice(test, part, whole))
             return Assign(whole, "=", Invoke(row.called(self.array.element), (whole, part)))
 
         block, *subscripts = isl.coordinates(instances)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, loads, on_operands
+from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, loads, on_operands
 from polydl.model.scop import Array, Assignment, Scop, Statement
 from polydl.model.types import BOOL, ElementType
 
@@ -64,7 +64,8 @@ def accumulation_in(arrays: Mapping[str, Array], statement: Statement, *, fast_m
     own = same_elements(statement, body.target)
     if len(own) < 2:
         return None
-    found = _Finder(statement, own, fast_math or of[body.target].is_int).find(body.value)
+    whole = of[body.target].is_int
+    found = _Finder(statement, own, fast_math or whole, whole).find(body.value)
     if found is None:
         return None
     row, value, guards = found
@@ -100,15 +101,20 @@ def places(statement: Statement) -> Iterator[Place]:
         return
     asked = list(_conjunction(chosen.condition))
     for test in asked:
-        if not isinstance(test, Binary) or test.op not in _MIRRORED:
+        found = _compared(test)
+        if found is None:
             continue
+        compared, none = found
+        left, right, held = compared.left, compared.right, compared.op
         rest = tuple(one for one in asked if one is not test)
-        for x, mine, op in ((test.left, test.right, test.op), (test.right, test.left, _MIRRORED[test.op])):
+        for x, mine, op in ((left, right, held), (right, left, _MIRRORED[held])):
             if not isinstance(mine, Load) or accesses[mine.access].array == target:
                 continue
-            m, row = accesses[mine.access].array, of_comparison(op[0])
+            m, row = accesses[mine.access].array, of_comparison(op[0], renews=bool(none))
             read = {accesses[i].array for i in loads(chosen.then)}
             others = {accesses[i].array for one in (x, *rest) for i in loads(one)}
+            if any(accesses[i].array != m for i in none):
+                continue
             if row is not None and m not in read | others and target not in read | others:
                 yield Place(m, row, x, chosen.then, rest, len(op) > 1)
 
@@ -125,6 +131,30 @@ def _conjunction(condition: Expr) -> Iterator[Expr]:
         yield from _conjunction(condition.right)
     else:
         yield condition
+
+
+def _alternatives(condition: Expr) -> Iterator[Expr]:
+    """The conditions that `||` joins."""
+    if isinstance(condition, Binary) and condition.op == "||":
+        yield from _alternatives(condition.left)
+        yield from _alternatives(condition.right)
+    else:
+        yield condition
+
+
+def _compared(condition: Expr) -> tuple[Binary, tuple[int, ...]] | None:
+    """The comparison of `x > m`, and of `x > m || m != m`, whose accesses to m come with it."""
+    found: list[Binary] = []
+    none: list[int] = []
+    for one in _alternatives(condition):
+        match one:
+            case Binary("!=", Load(a), Load(b)) | Unary("!", Binary("==", Load(a), Load(b))):
+                none += [a, b]
+            case Binary(op) if op in _MIRRORED:
+                found.append(one)
+            case _:
+                return None
+    return (found[0], tuple(none)) if len(found) == 1 else None
 
 
 def accumulates(scop: Scop, statement: Statement) -> bool:
@@ -173,6 +203,8 @@ class _Finder:
     own: frozenset[int]
     numbers: bool
     """Whether neither NaN nor the sign of a zero counts."""
+    whole: bool
+    """Whether m is an integer."""
 
     def find(self, value: Expr) -> tuple[Combiner, Expr, tuple[tuple[Expr, bool], ...]] | None:
         """Combiner, other value and guards of the new value of an accumulator."""
@@ -186,10 +218,12 @@ class _Finder:
 
     def chosen(self, condition: Expr, then: Expr, otherwise: Expr) -> tuple[Combiner, Expr, tuple[()]] | None:
         """Of `e > m ? e : m`. `m > e ? m : e` is another thing where e may be no number, which forgets m, and
-        of zeros, of which it takes the last, as `e >= m ? e : m` does."""
-        if not isinstance(condition, Binary) or condition.op not in _MIRRORED:
+        of zeros, of which it takes the last, as `e >= m ? e : m` does. `e > m || m != m ? e : m` forgets an m that is
+        no number."""
+        found = _compared(condition)
+        if found is None or not self.own.issuperset(found[1]):
             return None
-        op, left, right = condition.op, condition.left, condition.right
+        (op, left, right), none = (found[0].op, found[0].left, found[0].right), found[1]
         if self.is_old(left):
             op, left, right = _MIRRORED[op], right, left
         if not self.is_old(right) or self.is_old(left):
@@ -197,11 +231,11 @@ class _Finder:
         if self.is_old(then):
             # m where e is more: the least of both.
             op, then, otherwise = {">": "<=", "<": ">=", ">=": "<", "<=": ">"}[op], otherwise, then
-            if not self.numbers:
+            if not self.numbers or none:
                 return None
         if not self.is_old(otherwise) or not self.same(left, then) or (op in (">=", "<=") and not self.numbers):
             return None
-        row = of_comparison(op[0])
+        row = of_comparison(op[0], renews=bool(none) and not self.whole)
         return None if row is None else (row, then, ())
 
     def guarded(

@@ -50,6 +50,8 @@ class Combiner:
     empty where none does."""
     better: str = ""
     """The comparison in `x > m ? x : m`; empty where it takes no choice."""
+    renews: bool = False
+    """Whether an m that is no number gives way to whatever comes: `x > m || m != m ? x : m`."""
     neutral: str | None = None
     """What a group of its own starts from; None: from the m that there is, which may be combined any number of
     times."""
@@ -64,6 +66,10 @@ class Combiner:
     def idempotent(self) -> bool:
         """Whether the same value may be combined any number of times."""
         return self.neutral is None or self.symbol in ("&", "|")
+
+    def takes(self, x: str, m: str, *, last: bool = False) -> str:
+        """C of the question whether x takes the place of m; `last`: of equal ones, too."""
+        return f"{x} {self.better}{'=' if last else ''} {m}" + (f" || {m} != {m}" if self.renews else "")
 
     def regrouping(self, element: ElementType) -> Regrouping:
         """What becomes of a result of such a type."""
@@ -114,6 +120,12 @@ XOR = Combiner(
 # x86's max(x, m) is x > m ? x : m.
 MAX = Combiner("max", Regrouping.FIRST, better=">", step="{v}_max({x}, {m})", gather="greatest")
 MIN = Combiner("min", Regrouping.FIRST, better="<", step="{v}_min({x}, {m})", gather="least")
+MAX_NUMBER = Combiner(
+    "max_number", Regrouping.FIRST, better=">", renews=True, step="{v}_number_max({m}, {x})", gather="greatest_number"
+)  # fmt: skip
+MIN_NUMBER = Combiner(
+    "min_number", Regrouping.FIRST, better="<", renews=True, step="{v}_number_min({m}, {x})", gather="least_number"
+)  # fmt: skip
 FMAX = Combiner(
     "fmax", Regrouping.ROUNDS, function="fmax", step="{v}_fmax({m}, {x})", gather="fmax_all"
 )  # fmt: skip
@@ -121,7 +133,7 @@ FMIN = Combiner(
     "fmin", Regrouping.ROUNDS, function="fmin", step="{v}_fmin({m}, {x})", gather="fmin_all"
 )  # fmt: skip
 
-COMBINERS: tuple[Combiner, ...] = (SUM, PRODUCT, AND, OR, XOR, MAX, MIN, FMAX, FMIN)
+COMBINERS: tuple[Combiner, ...] = (SUM, PRODUCT, AND, OR, XOR, MAX, MIN, MAX_NUMBER, MIN_NUMBER, FMAX, FMIN)
 """Every row."""
 
 
@@ -142,9 +154,9 @@ def of_function(name: str) -> Combiner | None:
     return next((row for row in COMBINERS if own and row.function == own), None)
 
 
-def of_comparison(op: str) -> Combiner | None:
-    """How `x op m ? x : m` combines."""
-    return next((row for row in COMBINERS if op and row.better == op), None)
+def of_comparison(op: str, *, renews: bool = False) -> Combiner | None:
+    """How `x op m ? x : m` combines; `renews`: where an m that is no number gives way, too."""
+    return next((row for row in COMBINERS if op and row.better == op and row.renews == renews), None)
 
 
 def of_gathering(function: str) -> Combiner | None:

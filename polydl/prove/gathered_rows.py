@@ -63,7 +63,9 @@ class End:
         if row.compounds:
             return Operation(row.symbol, (mine, x))
         if row.better:
-            return Operation("?:", (Operation(row.better, (x, mine)), x, mine))
+            better = Operation(row.better, (x, mine))
+            renewed = Operation("||", (better, Operation("!=", (mine, mine)))) if row.renews else better
+            return Operation("?:", (renewed, x, mine))
         return Operation(row.function + self.suffix, (mine, x), call=True)
 
 

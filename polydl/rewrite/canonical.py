@@ -29,6 +29,7 @@ from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.expand import expand, results_of_sums
 from polydl.rewrite.expressions import multiply_adds, returned
+from polydl.rewrite.first_iterations import first_iterations
 from polydl.rewrite.gathered_sums import gathered
 from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.linear import linear_sums
@@ -102,6 +103,7 @@ def canonical(
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [gathered, results_of_sums, expand, beside] if form is Form.SEARCHED else []
+    order += [first_iterations] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
         order += [lambda one: strips(one, reassociate=reassociate)]

@@ -227,6 +227,8 @@ class _Parts:
             extreme = target_of(best.like).array
             last = any(place.last for s, place in found.kept if s.name == self.like.name)
             test = Binary(f"{row.better}{'=' if last else ''}", Load(0), Load(1))
+            if row.renews:
+                test = Binary("||", test, Binary("!=", Load(1), Load(1)))
             names = (best.part, extreme, self.part, target, target)
             return self._assigned("j", position, names, "=", Conditional(test, Load(2), Load(3)))
         element = self.scop.arrays[target].element

@@ -37,6 +37,14 @@ CASES = {
     "several": (f"{LONG} {{ out[0] += x[i]; n[1] += p[i]; y[i] = x[i] + 1; }}", 100),
     "two additions to one": (f"{LONG} {{ out[0] += x[i]; y[i] = x[i] + 1; out[0] -= y[i]; }}", 100),
     "the greatest": (f"{EACH} {{ B[i][j] = A[i][j] + 1; if (A[i][j] > m) m = A[i][j]; }}", 1),
+    "the greatest number": (f"{LONG} {{ y[i] = x[i]; if (x[i] > m || m != m) m = x[i]; }}", 100),
+    "the least number": (f"{EACH} {{ B[i][j] = 1; m = m != m || A[i][j] < m ? A[i][j] : m; }}", 1),
+    "where the greatest number is": (f"{LONG} if (x[i] > m || !(m == m)) {{ m = x[i]; k = i; }}", 100),
+    "from the first on, be it no number": (f"{LONG} if (i == 0 || x[i] > m) {{ m = x[i]; k = i; }}", 63),
+    "downwards, from the last on, be it no number": (
+        "for (int i = 499; i >= 0; i--) { y[i] = 2; if (x[i] < m || i == 499) m = x[i]; }",
+        63,
+    ),
     "the least, the other way round": (f"{LONG} {{ y[i] = x[i]; if (m > x[i]) m = x[i]; }}", 100),
     "of integers": (f"{LONG} {{ y[i] = x[i]; if (p[i] < k) k = p[i]; }}", 100),
     "of integers, by a macro": (f"{LONG} {{ y[i] = x[i]; k = k > p[i] ? k : p[i]; }}", 100),
@@ -183,6 +191,10 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
     assert variants
     # A sum meets what is no number in any order; which of two zeros is taken, only the order of comparisons says.
     arrays = [inputs(False)] + ([inputs(True)] if "fmaxf" not in body else [])
+    if "number" in case:
+        arrays.append(inputs(True))
+        for name, none in (("x", 230), ("A", 17), ("out", 4)):  # no number in whole parts, nor before
+            arrays[-1][name][:none] = np.nan
     original = compiled(tmp_path, "original", [(tmp_path / "s.c").read_text()])
     wanted = [run(original, one) for one in arrays]
     for number, variant in enumerate(variants):
@@ -191,7 +203,8 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
             got = run(library, one)
             for name in SHAPES:
                 assert np.array_equal(got[name], want[name], equal_nan=name not in "pn"), (name, variant)
-        assert proof_of(ranking.program, variant, OPTIONS).holds
+        proof = proof_of(ranking.program, variant, OPTIONS)
+        assert proof.holds, proof
 
 
 def test_the_number_of_threads_changes_no_bit(tmp_path: Path) -> None:
@@ -219,6 +232,7 @@ LEFT_ALONE = {
     "other dependences": "for (int i = 1; i < 500; i++) { y[i] = y[i - 1] + x[i]; out[0] += x[i]; }",
     "one that is no number counts": f"{LONG} {{ y[i] = x[i]; m = m > x[i] ? m : x[i]; }}",
     "the last of equals": f"{LONG} {{ y[i] = x[i]; if (x[i] >= m) m = x[i]; }}",
+    "one of another that is none": f"{LONG} {{ if (x[i] > m || x[i] != x[i]) m = x[i]; y[i] = x[i]; }}",
     "sums and products": f"{LONG} {{ out[0] += x[i]; y[i] = 1; out[0] *= x[i]; }}",
     "two extremes": f"{LONG} {{ if (x[i] > m) m = x[i]; if (y[i] < m) m = y[i]; }}",
     "where the last one is": f"{LONG} if (x[i] >= m) {{ m = x[i]; k = i; }}",

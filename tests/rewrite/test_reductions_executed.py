@@ -24,9 +24,10 @@ SMALL = {"largest_below_diagonal": {"N": 43}, "max_plus_product": {"M": 9, "N": 
 NAMES = (
     "range_of_bytes", "last_peak", "column_peaks", "common_flags", "flags_of_all", "parity", "largest_below_diagonal",
     "smallest_from_end", "peak_through_pointers", "masked_peak", "bounding_box", "row_scales", "smallest_pair",
-    "column_argmax", "max_plus_product", "largest_change", "sensor_summary",
+    "column_argmax", "max_plus_product", "largest_change", "sensor_summary", "argmax_numbers",
+    "row_argmax_first",
 )  # fmt: skip
-PLACES = ("last_peak", "smallest_pair", "column_argmax", "masked_peak")
+PLACES = ("last_peak", "smallest_pair", "column_argmax", "masked_peak", "argmax_numbers", "row_argmax_first")
 """Rows that look for a place again, or under a condition for the first of equal zeros, are not proved."""
 OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
 ORIGINAL = ("-O1", "-ffp-contract=off", "-w")
