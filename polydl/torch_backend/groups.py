@@ -312,6 +312,7 @@ class _Emission:
         self.group = group
         self.inner = inner
         self.inputs: dict[fx.Node, tuple[Array, Subscripts]] = {}
+        self.bounds: dict[fx.Node, tuple[int, int]] = {}
         self.outputs = {node: self._operand(f"o{n}", node) for n, node in enumerate(outputs)}
         self._lowered: dict[fx.Node, Lowered] = {}
         self._members = set(group.members)
@@ -368,6 +369,11 @@ class _Emission:
             return loaded(array, subscripts(index), dtype)
 
         return Element(tuple(node.meta["val"].shape), dtype, at)
+
+    def bound(self, node: fx.Node, least: int, most: int) -> None:
+        """Notes what the elements of an input lie between."""
+        known = self.bounds.get(node, (least, most))
+        self.bounds[node] = max(known[0], least), min(known[1], most)
 
     def target(self, node: fx.Node) -> Target:
         array, subscripts = self.outputs[node]
@@ -442,7 +448,8 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
         splits = more
     inputs = tuple(value_of(node) for node in emission.inputs)
     values = tuple(value_of(node) for node in outputs)
-    return Group(tuple(group.members), inputs, values, program, _work(program, (*inputs, *values)))
+    ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)
+    return Group(tuple(group.members), inputs, values, program, _work(program, (*inputs, *values)), ranges)
 
 
 def _wanted_splits(program: Program, splits: Splits) -> Splits:

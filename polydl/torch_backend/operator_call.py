@@ -133,6 +133,10 @@ class Scope(Protocol):
         """The tensor that a node gives."""
         ...
 
+    def bound(self, node: fx.Node, least: int, most: int) -> None:
+        """Has it checked before the loops run that the elements of a tensor of indices lie between two numbers."""
+        ...
+
 
 class Call:
     """A call of an operator: its arguments by the names of its schema."""

@@ -150,6 +150,9 @@ class _Recording:
 
         return Element(sizes, value.dtype, at)
 
+    def bound(self, node: fx.Node, least: int, most: int) -> None:
+        """Nothing is run here."""
+
 
 def view_of(node: fx.Node, scope: object) -> Element | None:
     """The element of another tensor that a view gives; None for what is no view."""

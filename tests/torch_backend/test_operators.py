@@ -42,6 +42,8 @@ FAMILIES = {
     "windows": "nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.avg_pool1d "
     "nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.adaptive_avg_pool2d "
     "nn.functional.adaptive_avg_pool3d nn.functional.interpolate",
+    "indexing": "nn.functional.embedding index_select gather scatter scatter_add index_put index_add take_along_dim "
+    "__getitem__",
     "softmax": "softmax log_softmax nn.functional.softmin nn.functional.cross_entropy",
 }
 CASES = [(family, name) for family, names in FAMILIES.items() for name in names.split()]

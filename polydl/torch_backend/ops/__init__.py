@@ -2,9 +2,11 @@
 
 from polydl.torch_backend.ops import (
     access_maps,
+    attention_ops,
     contraction_ops,
     convolution_ops,
     elementwise,
+    indexing_ops,
     norm_ops,
     reduction_ops,
     window_ops,
@@ -12,9 +14,11 @@ from polydl.torch_backend.ops import (
 
 __all__ = [
     "access_maps",
+    "attention_ops",
     "contraction_ops",
     "convolution_ops",
     "elementwise",
+    "indexing_ops",
     "norm_ops",
     "reduction_ops",
     "window_ops",
