@@ -102,7 +102,7 @@ class Places:
         }
         dims = sorted(self.chosen)
         shapes = [one.element.sizes for one in self.chosen.values()]
-        self.sizes = tuple(torch.broadcast_shapes(*shapes))
+        self.sizes = tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
         """Of the tensors of indices together."""
         adjacent = bool(dims) and dims[-1] - dims[0] == len(dims) - 1
         self.first = dims[0] if adjacent else 0
