@@ -37,16 +37,21 @@ TRUTHS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 """Operators whose result is 0 or 1."""
 
 
-def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, ElementType]:
+def explicit(
+    value: Expr,
+    of_load: Callable[[int], ElementType],
+    arithmetic: Callable[[ElementType], ElementType] = evaluated,
+) -> tuple[Expr, ElementType]:
     """An expression with a Convert wherever C converts an operand, and the type that it is evaluated in.
 
     before:    C[i][j] + 2 * A[i]             double C, signed char A
     after:     C[i][j] + (double)(2 * (int)A[i])
-    `of_load` is the element type of what an access reads. Arguments of calls and subscripts are left as they are.
+    `of_load` is the element type of what an access reads, `arithmetic` what a type is computed in. Arguments of calls
+    and subscripts are left as they are.
     """
 
     def typed(one: Expr) -> tuple[Expr, ElementType]:
-        return explicit(one, of_load)
+        return explicit(one, of_load, arithmetic)
 
     match value:
         case Load(access):
@@ -61,7 +66,7 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
             inner, element = typed(operand)
             if op == "!":
                 return Unary(op, inner), I32
-            made = evaluated(promoted(element))
+            made = arithmetic(promoted(element))
             return Unary(op, converted(inner, element, made)), made
         case Binary("<<" | ">>" as op, left, right):
             (a, first), (b, second) = typed(left), typed(right)
@@ -69,7 +74,7 @@ def explicit(value: Expr, of_load: Callable[[int], ElementType]) -> tuple[Expr, 
             return Binary(op, a, b), promoted(first)
         case Binary(op, left, right):
             (a, first), (b, second) = typed(left), typed(right)
-            both = evaluated(common(first, second))
+            both = arithmetic(common(first, second))
             if op not in ("&&", "||"):
                 a, b = converted(a, first, both), converted(b, second, both)
             return Binary(op, a, b), I32 if op in TRUTHS else both
