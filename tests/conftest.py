@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import compiling, short_timings, since, tiers
+from tests import compiling, efforts, short_timings, since, tiers
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -93,6 +93,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with pytest.MonkeyPatch.context() as patch:
         short_timings.apply(patch)
         compiling.apply(patch)
+        if any(item.iter_markers("few_sizes")):
+            efforts.apply(patch)
         return (yield)
 
 

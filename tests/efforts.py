@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
+
+import pytest
 
 from polydl.base.effort import Effort
 
@@ -13,3 +15,8 @@ FEW_SEARCHED = replace(FEW, searched=replace(Effort().searched, points=12, judgi
 """For variants that were searched, too."""
 EVEN_SLOWER = replace(FEW_SEARCHED, gain=-math.inf)
 """The same, though the original loops be faster."""
+
+
+def apply(patch: pytest.MonkeyPatch) -> None:
+    """Let `Effort()` be FEW, until the patch is undone: for tests marked `few_sizes`."""
+    patch.setattr(Effort.__init__, "__defaults__", tuple(getattr(FEW, one.name) for one in fields(Effort)))

@@ -22,6 +22,8 @@ from polydl.native.signature import dtypes
 from tests.compiling import run_compiler
 from tests.efforts import FEW
 
+pytestmark = pytest.mark.few_sizes
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 AXPY = """

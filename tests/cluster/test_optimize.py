@@ -13,6 +13,8 @@ from tests.cli.running import polydl
 from tests.cli.test_running import LOOPS, MICROKERNELS, SMALL, microkernel
 from tests.cluster.running import Cluster
 
+pytestmark = pytest.mark.few_sizes
+
 pytest.importorskip("distributed", reason="polydl[cluster] is not installed")
 
 HEADER = "#define N 48\n"

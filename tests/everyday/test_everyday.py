@@ -17,6 +17,8 @@ from polydl.target.isa import kernel_contraction
 from tests.everyday.programs import ACCEPTED, MEASURED, PROGRAMS
 from tests.programs.corpus import Entry
 
+pytestmark = pytest.mark.few_sizes
+
 
 def scops(entry: Entry) -> tuple[Scop, ...]:
     values = entry.sizes[0]

@@ -12,6 +12,8 @@ from sizes import DATA, ConvLayer, conv_layers
 
 import polydl
 
+pytestmark = pytest.mark.few_sizes
+
 LAYERS = conv_layers(DATA / "edges.csv")
 
 

@@ -24,6 +24,8 @@ from polydl.options import Options
 from polydl.search.loading import parsed, with_sizes
 from tests.programs.corpus import Entry, catalogue
 
+pytestmark = pytest.mark.few_sizes
+
 program_module = importlib.import_module("polydl.frontend.program")
 load_module = importlib.import_module("polydl.frontend.load")
 

@@ -14,6 +14,8 @@ from polydl.measure.compare import terms
 from polydl.model.scop import BlackBox, Statement
 from tests.frontend.reading import reads, region, same_map, scop, write
 
+pytestmark = pytest.mark.few_sizes
+
 HEAD = "void f(const int at[restrict 20], double B[restrict 20], double A[restrict 20][30], int h[restrict 20][8])"
 
 

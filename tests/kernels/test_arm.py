@@ -20,10 +20,13 @@ from tests.kernels.test_products import kernels_and_twins
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING),
-    reason=f"no {' and no '.join(MISSING)}: Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user",
-)
+pytestmark = [
+    pytest.mark.few_sizes,
+    pytest.mark.skipif(
+        bool(MISSING),
+        reason=f"no {' and no '.join(MISSING)}: Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user",
+    ),
+]
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static")
 
 

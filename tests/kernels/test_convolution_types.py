@@ -16,6 +16,8 @@ from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS
 from tests.kernels.test_products import TARGETS, X86
 
+pytestmark = pytest.mark.few_sizes
+
 INCLUDE = resources.headers()
 BLOCKED = """
 void conv(TC out[restrict 2][OB][7][9][OC], const TA image[restrict 2][IB][7 * S + 2][9 * S + 2][IC],

@@ -25,6 +25,8 @@ from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, Product, featu
 from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS, spread
 
+pytestmark = pytest.mark.few_sizes
+
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
 EMULATE = ("-DPOLYDL_EMULATE", f"-I{resources.headers()}")
 TARGETS = {

@@ -22,6 +22,8 @@ from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.target.products import BYTES, SINGLE
 from tests.compiling import run_compiler
 
+pytestmark = pytest.mark.few_sizes
+
 CONVOLUTION = """#include <stdint.h>
 void f({c} O[restrict 6][7][19], const {a} I[restrict 9][10][5], const {b} W[restrict 4][4][5][19])
 {{

@@ -12,6 +12,8 @@ import polydl
 from polydl.base.errors import InputErrors
 from tests.compiling import run_compiler, run_program
 
+pytestmark = pytest.mark.few_sizes
+
 OPENINGS = ("{\n    ", "{ ", "{ /* set */ ", "{ int unused = 3; ", "{\n    int unused; ")
 PRAGMAS = (
     "",

@@ -17,6 +17,8 @@ from polydl.measure.compiler import Compilation, compile_all
 from polydl.options import Options
 from tests.measure.builders import QUICK, candidate, matmul
 
+pytestmark = pytest.mark.few_sizes
+
 TEXT = """
 void product(int n, float A[n][n], float B[n][n], float C[n][n]) {
 #pragma scop

@@ -15,6 +15,8 @@ from polydl.measure.compare import longest_sum
 from polydl.target import preset
 from tests.everyday.programs import PROGRAMS
 
+pytestmark = pytest.mark.few_sizes
+
 ORDER = """\
 void order(const int at[17][13], const float A[17][13], float T[17][13], float out[17][13], float s[17])
 {

@@ -18,6 +18,8 @@ from polydl.measure.unit import original_code
 from tests.efforts import FEW
 from tests.measure.builders import QUICK
 
+pytestmark = pytest.mark.few_sizes
+
 PAST = """
 #ifdef {when}
 static inline float at(const float *x) {{ return *x + 0 * ((const volatile float *)x)[{beside}]; }}

@@ -22,6 +22,8 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from tests.frontend.test_read_once import differences
 
+pytestmark = pytest.mark.few_sizes
+
 
 def linear(element: str = "float") -> Scop:
     """A matrix product with a bias and ReLU."""

@@ -16,6 +16,8 @@ from polydl.rewrite.scratch_array import is_box
 from polydl.rewrite.staircase import Completed
 from polydl.target.isa import has_register_blocks
 
+pytestmark = pytest.mark.few_sizes
+
 HEAD = "void f(float A[restrict 70][9], float B[restrict 70][9], float C[restrict 70][70], double D[restrict 70][70])"
 SUM = "for (int k = 0; k < 9; k++)"
 
