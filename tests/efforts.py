@@ -11,6 +11,8 @@ from polydl.base.effort import Effort
 
 FEW = replace(Effort(), blocks=replace(Effort().blocks, points=8, judging=4))
 """For contractions in blocks."""
+FEWEST = replace(FEW, stages=((3, 6), (8, 3)))
+"""The same, with all ways compared at three of them."""
 FEW_SEARCHED = replace(FEW, searched=replace(Effort().searched, points=12, judging=4), child_seconds=4)
 """For variants that were searched, too."""
 EVEN_SLOWER = replace(FEW_SEARCHED, gain=-math.inf)
@@ -18,5 +20,5 @@ EVEN_SLOWER = replace(FEW_SEARCHED, gain=-math.inf)
 
 
 def apply(patch: pytest.MonkeyPatch) -> None:
-    """Let `Effort()` be FEW, until the patch is undone: for tests marked `few_sizes`."""
-    patch.setattr(Effort.__init__, "__defaults__", tuple(getattr(FEW, one.name) for one in fields(Effort)))
+    """Let `Effort()` be FEWEST, until the patch is undone: for tests marked `few_sizes`."""
+    patch.setattr(Effort.__init__, "__defaults__", tuple(getattr(FEWEST, one.name) for one in fields(Effort)))

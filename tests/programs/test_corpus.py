@@ -18,7 +18,7 @@ from polydl.search.loading import with_sizes
 from polydl.search.shortlist import shortlist
 from polydl.search.sizes.run_neighbours import MOST, neighbouring_sizes
 from tests.compiling import run_compiler, run_program
-from tests.efforts import FEW
+from tests.efforts import FEWEST
 from tests.everyday.programs import COMPARED
 from tests.programs.corpus import Comparison, Entry, catalogue, comparison_program
 
@@ -67,7 +67,7 @@ def test_optimized_equals_original(name: str, tmp_path: Path) -> None:
 def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str], Sequence[Mapping[str, int]]]:
     """The original text, texts with the best three variants of every scop, and one with what `optimize` writes beside
     the best one for other sizes; and such sizes."""
-    chosen = QUICK.changed(defines=entry.defines(values), sizes=entry.parameters(values), effort=FEW)
+    chosen = QUICK.changed(defines=entry.defines(values), sizes=entry.parameters(values), effort=FEWEST)
     program = load(entry.path, chosen)
     offered, nearby = [], []
     for scop in program.scops:
