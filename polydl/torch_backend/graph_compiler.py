@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -203,22 +206,40 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _F
     searched = set(list(dict.fromkeys(name for _, name in heaviest))[: o.groups])
     made: dict[int, list[_Made]] = {}
     wrong: set[str] = set()
-    for number, groups in grouped.items():
-        made[number] = []
-        for group in groups:
+
+    def fails(group: Group, error: Exception) -> None:
+        name = named[id(group)]
+        if name in wrong:
+            for node in group.nodes:
+                failed.nodes[node] = reason(node, "its group cannot be compiled, like an equal one")
+        else:
+            wrong.add(name)
+            failed.add(group.nodes, error, group.text(name), o)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as compilers:
+        begun: list[tuple[int, Group]] = []
+        waits: dict[str, Callable[[], GroupCode]] = {}
+        for number, group in ((number, group) for number, groups in grouped.items() for group in groups):
+            made.setdefault(number, [])
             name = named[id(group)]
+            begun.append((number, group))
+            if name in waits:
+                continue
             try:
                 arguments = len(group.inputs) + len(group.outputs)
-                code = group_code.made(group.text, arguments, o, search=name in searched)
-                made[number].append(_Made(group, code))
+                waits[name] = group_code.begun(group.text, arguments, o, compilers, search=name in searched)
             except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
-                if name in wrong:
-                    for node in group.nodes:
-                        failed.nodes[node] = reason(node, "its group cannot be compiled, like an equal one")
-                else:
-                    failed.add(group.nodes, error, group.text(name), o)
-                wrong.add(name)
+                waits[name] = partial(_raise, error)
+        for number, group in begun:
+            try:
+                made[number].append(_Made(group, waits[named[id(group)]]()))
+            except Exception as error:  # noqa: BLE001  # as above
+                fails(group, error)
     return made
+
+
+def _raise(error: Exception) -> GroupCode:
+    raise error
 
 
 def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_line.RegionCall, RegionReport]:
@@ -250,7 +271,8 @@ def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_
     reports = tuple(
         GroupReport(
             one.code.name, tuple(node.name for node in one.group.nodes),
-            tuple(str(node.target) for node in one.group.nodes), one.code.how, one.code.variants, one.group.work,
+            tuple(str(node.target) for node in one.group.nodes), one.code.how, one.code.variants, one.code.notes,
+            one.group.work,
             one.code.written, one.code.text, one.code.file,
         )
         for one in made

@@ -20,6 +20,8 @@ class GroupReport:
     how: str
     """`ranked`, `measured` or `as written`."""
     variants: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What the search told people."""
     work: float
     """Estimated floating-point operations plus bytes moved."""
     written: str = field(repr=False)
@@ -73,6 +75,7 @@ class GraphReport:
             for group in region.groups:
                 variant = f", {'+'.join(group.variants)}" if group.variants else ""
                 lines.append(f"  {group.name}: {', '.join(group.operators)} ({group.how}{variant})")
+                lines += [f"    {note}" for note in group.notes]
         lines += [f"eager: {reason}" for reason in self.eager]
         return "\n".join(lines)
 

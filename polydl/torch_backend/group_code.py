@@ -11,8 +11,10 @@ import json
 import platform
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polydl.base.version
@@ -32,6 +34,8 @@ _TEXTS = Cache("torch_texts", ".json", 5000)
 _TIMEOUT = 300.0
 """Seconds that the compiler may take for a group."""
 _ENTRY = "polydl_call"
+_FORMAT = 2
+"""Of the entries in the cache; another number where what they hold or how it is made changes."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 
 
@@ -45,6 +49,8 @@ class GroupCode:
     """`ranked` by the estimate, `measured`, or `as written`."""
     variants: tuple[str, ...]
     """Ids of the variants that polydl took, one for each of the text's regions that was optimized."""
+    notes: tuple[str, ...]
+    """What the search told people."""
     written: str
     """The C text of the group."""
     text: str
@@ -71,41 +77,73 @@ def name_of(text: Callable[[str], str]) -> str:
     return f"polydl_{hashlib.sha256(text('polydl_group').encode()).hexdigest()[:20]}"
 
 
-def made(text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool) -> GroupCode:
-    """The code of a group, `text(name)` its C and `arguments` the number of its arrays.
+def begun(
+    text: Callable[[str], str], arguments: int, o: BackendOptions, compilers: Executor, *, search: bool
+) -> Callable[[], GroupCode]:
+    """Search the code of a group, `text(name)` its C and `arguments` the number of its arrays, and begin to compile it
+    on one of the threads of `compilers`; what is returned waits for it.
 
-    Raises what polydl raises for C that it refuses, and ToolchainError.
+    Both raise what polydl raises for C that it refuses, and ToolchainError.
     """
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
     key = key_of(_parts(name, how, o))
     with _lock:
         found = _loaded.get(key)
-    if found is None:
-        found = _load(key, name, text(name), arguments, how, o)
-        with _lock:
-            found = _loaded.setdefault(key, found)
-    return found
+    if found is not None:
+        return lambda: found
+    written = text(name)
+    searched, path = _from_cache(key)
+    if searched is None or path is None:
+        searched = _Searched(written, (), ()) if how == "as written" else _optimized(written, name, how, o)
+        compiling = compilers.submit(_compiled, key, searched.text + _entry(name, arguments), o)
+        _TEXTS.write(key, json.dumps(asdict(searched)).encode())
+
+        def waited() -> Path:
+            return compiling.result()
+    else:
+        at_once = path
+
+        def waited() -> Path:
+            return at_once
+
+    return lambda: _loaded_code(key, name, how, written, searched, waited())
+
+
+def made(text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool) -> GroupCode:
+    """The code of a group, as `begun` makes it."""
+    with ThreadPoolExecutor(1) as compilers:
+        return begun(text, arguments, o, compilers, search=search)()
 
 
 def _parts(name: str, how: str, o: BackendOptions) -> list[str | bytes]:
     """What the code depends on."""
     processor = read_processor()
     machine = (platform.machine(), processor.vendor, processor.family, processor.model, sorted(processor.flags))
-    asked = (how, o.threads, o.reassociate, o.fast_math)
+    asked = (_FORMAT, how, o.threads, o.reassociate, o.fast_math)
     return [polydl.base.version.__version__, name, repr(machine), repr(asked), *compiler_parts(o.cc, ())]
 
 
-def _load(key: str, name: str, written: str, arguments: int, how: str, o: BackendOptions) -> GroupCode:
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What polydl made of a group's text."""
+
+    text: str
+    variants: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What the search told people."""
+
+
+def _from_cache(key: str) -> tuple[_Searched | None, Path | None]:
+    """What an earlier process made, and its shared object."""
     document = _TEXTS.read(key)
-    object_code = _OBJECTS.read(key) if document is not None else None
-    if document is None or object_code is None:
-        text, variants = (written, ()) if how == "as written" else _optimized(written, name, how, o)
-        path = _compiled(key, text + _entry(name, arguments), o)
-        _TEXTS.write(key, json.dumps({"text": text, "variants": variants}).encode())
-    else:
-        known = json.loads(document)
-        text, variants, path = known["text"], tuple(known["variants"]), _OBJECTS.path(key)
+    if document is None or _OBJECTS.read(key) is None:
+        return None, None
+    known = json.loads(document)
+    return _Searched(known["text"], tuple(known["variants"]), tuple(known["notes"])), _OBJECTS.path(key)
+
+
+def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searched, path: Path) -> GroupCode:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -113,19 +151,25 @@ def _load(key: str, name: str, written: str, arguments: int, how: str, o: Backen
     address = ctypes.cast(getattr(library, _ENTRY), ctypes.c_void_p).value
     if address is None:
         raise ToolchainError(f"the code of {name} has no {_ENTRY}")
-    return GroupCode(name, how, variants, written, text, path, address, library)
+    code = GroupCode(name, how, searched.variants, searched.notes, written, searched.text, path, address, library)
+    with _lock:
+        return _loaded.setdefault(key, code)
 
 
 @deep()
-def _optimized(written: str, name: str, how: str, o: BackendOptions) -> tuple[str, tuple[str, ...]]:
-    """The C of the best variants, and their ids."""
+def _optimized(written: str, name: str, how: str, o: BackendOptions) -> _Searched:
+    """The C of the best variants. Without timing in the small space: its first variant is hardly ever estimated to take
+    longer than that of the default space, which takes two to four times as long to search."""
+    measured = how == "measured"
     options = Options(
-        function=name, threads=o.threads, cc=o.cc, reassociate=o.reassociate, fast_math=o.fast_math, top_k=3
-    )
-    with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder:
-        target = Path(folder, "group.c")
-        done = optimize(written, target, options, run=how == "measured")
-    return done.text, tuple(one.chosen.id for one in done.scops if one.chosen is not None)
+        function=name, threads=o.threads, cc=o.cc, reassociate=o.reassociate, fast_math=o.fast_math, top_k=3,
+        space="default" if measured else "small",
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        done = optimize(written, Path(folder, "group.c"), options, run=measured)
+    variants = tuple(one.chosen.id for one in done.scops if one.chosen is not None)
+    return _Searched(done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)))
 
 
 def _entry(name: str, arguments: int) -> str:
