@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from polydl.dependences.equal_nests import arrays_of, first_equal
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
@@ -16,10 +17,21 @@ from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.tree_estimate import Far, footprints_of, tree_estimate
 from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import LoopTransform, NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimated:
+    """The estimates of structures of a nest."""
+
+    around: tuple[tuple[object, ...], ...]
+    """Per array of the nest what they take from what runs around it."""
+    of: list[tuple[LoopTransform, ...]]
+    """Per structure how it is made."""
+    estimates: list[Estimate]
 
 
 @dataclass(frozen=True)
@@ -39,11 +51,17 @@ class Estimator:
     threads: int
     ranker: Ranker
     _known: Known = field(init=False, repr=False, compare=False, default_factory=Known)
+    _estimated: dict[str, list[_Estimated]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """By the name of the first of equal nests what was estimated for any of them."""
 
     @cached_property
     def _far(self) -> dict[str, Far]:
         parts = [nest.statements for nest in self.nests]
         return dict(zip((n.name for n in self.nests), distances(self.scop, parts, self.machine), strict=True))
+
+    @cached_property
+    def _first_equal(self) -> Mapping[str, Nest]:
+        return first_equal(self.scop, self.nests)
 
     def structures(self, nest: Nest, made: Sequence[NestLoops]) -> list[Estimate]:
         """Of structures of one nest. Raises QuotaExceeded where the ranker's exact analysis takes too long."""
@@ -56,8 +74,7 @@ class Estimator:
         return [(made[i], found[i]) for i in sorted(order, key=lambda i: found[i].score)]
 
     def _with_order(self, nest: Nest, made: Sequence[NestLoops]) -> tuple[list[Estimate], Sequence[int]]:
-        found = estimates_of(self.scop, nest, made, self.machine, self.threads, self._far[nest.name])
-        model = found.each()
+        model = self._model(nest, made)
         own = type(self.ranker) not in OF_CONTRACTIONS
         if isinstance(self.ranker, TrafficRanker) or not made or not (own or nest.contraction is not None):
             return model, range(len(made))
@@ -70,6 +87,22 @@ class Estimator:
             for i, one in enumerate(model)
         ]
         return corrected, order
+
+    def _model(self, nest: Nest, made: Sequence[NestLoops]) -> list[Estimate]:
+        """What the model says, of equal nests with equal structures and equal traffic around them once."""
+        far = self._far[nest.name]
+        around = tuple(self._reached(far, array) for array in arrays_of(nest))
+        known = self._estimated.setdefault(self._first_equal[nest.name].name, [])
+        for one in known:
+            if one.around == around and one.of == [structure.transforms for structure in made]:
+                return one.estimates
+        found = estimates_of(self.scop, nest, made, self.machine, self.threads, far).each()
+        known.append(_Estimated(around, [structure.transforms for structure in made], found))
+        return found
+
+    def _reached(self, far: Far, array: str) -> tuple[object, ...]:
+        """What an estimate asks of the bytes since an array was touched: which caches hold as many."""
+        return tuple(far.get(array, 0.0) <= cache.usable for cache in self.machine.caches)
 
     def orders(self, nest: Nest, made: Sequence[Ordered]) -> list[Estimate]:
         """Of orders of one nest, each from its tree where some are in rows. Raises as `structures` does."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
+from polydl.dependences.equal_nests import first_equal
 from polydl.dependences.nests import Nest, nests
 from polydl.dependences.promises import broken_promises
 from polydl.kernels.pack_ahead import checked, constant_operands, packed_ahead
@@ -145,10 +146,19 @@ def ways(
     if small:
         names = ", ".join(nest.name for nest in parts if nest.name in small)
         given_up.append(f"searched in the small space, for they are hardly any of the work: {names}")
+    first = first_equal(scop, parts)
+    searched: dict[str, tuple[Limits, list[NestLoops]]] = {}
     for nest in parts:
         legality = nest_legality(nest, found, reassociate=o.reassociate)
         space = SPACES["small" if nest.name in small else o.space]
-        made = list(legal_structures(Limits(nest, legality, space, blocks, threads, pruned)))
+        limits = Limits(nest, legality, space, blocks, threads)
+        known = searched.get(first[nest.name].name)
+        if known is not None and (known[0].legality, known[0].space) == (legality, space):
+            limits, made = known[0], [replace(one, nest=nest) for one in known[1]]
+        else:
+            made = list(legal_structures(limits))
+            searched.setdefault(nest.name, (limits, made))
+        pruned.update(limits.pruned)
         structures[nest.name] = packed_ahead(scop, nest, made, ahead) if ahead else made
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     asking = {nest.name for nest in parts if any(Work(scop, s).asks for s in nest.statements)}

@@ -1,0 +1,84 @@
+"""Nests of a program that are equal up to the names of their statements and arrays: they are searched once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from polydl.dependences.nests import Nest
+from polydl.model import isl
+from polydl.model.expr import affine_values
+from polydl.model.isl import quota
+from polydl.model.scop import Array, Assignment, Scop, Statement
+
+_STATEMENT, _ARRAY = "statement", "array"
+
+
+def arrays_of(nest: Nest) -> tuple[str, ...]:
+    """The arrays and scalars of a nest in the order of their first access."""
+    return tuple(dict.fromkeys(access.array for statement in nest.statements for access in statement.accesses))
+
+
+def first_equal(scop: Scop, nests: Sequence[Nest]) -> Mapping[str, Nest]:
+    """By the name of each nest the first one that is equal to it: the same loops by name, domains, access relations,
+    operations, and types, sizes and kinds of arrays, in the order of `arrays_of`. Raises QuotaExceeded."""
+    found: dict[str, Nest] = {}
+    with quota(f"which nests of {scop.function} are equal"):
+        for nest in nests:
+            known = list({one.name: one for one in found.values()}.values())
+            found[nest.name] = next((one for one in known if _equal(scop, one, nest)), nest)
+    return found
+
+
+def _equal(scop: Scop, one: Nest, other: Nest) -> bool:
+    if one.loops != other.loops or one.box != other.box or len(one.statements) != len(other.statements):
+        return False
+    mine, others = arrays_of(one), arrays_of(other)
+    if len(mine) != len(others) or one.counts != other.counts:
+        return False
+    arrays = (_alike(scop, scop.arrays[a], scop.arrays[b]) for a, b in zip(mine, others, strict=True))
+    places = dict(zip(mine, others, strict=True))
+    return all(arrays) and all(_same(s, t, places) for s, t in zip(one.statements, other.statements, strict=True))
+
+
+def _alike(scop: Scop, one: Array, other: Array) -> bool:
+    """Whether two arrays have the same type, size, layout and kind."""
+    if one.rows is not None or one.members is not None:
+        return False
+    same = [
+        (a.element, a.linear, a.behind, a.storage, a.restrict, a.const, a.static, a.rows, a.members, a.layout)
+        for a in (one, other)
+    ]
+    extents = zip_longest(one.extents, other.extents)
+    return (
+        same[0] == same[1]
+        and (one.name in scop.live_out) == (other.name in scop.live_out)
+        and (one.name in scop.constants) == (other.name in scop.constants)
+        and all(a is b or (a is not None and b is not None and a.is_equal(b)) for a, b in extents)
+    )
+
+
+def _same(one: Statement, other: Statement, places: Mapping[str, str]) -> bool:
+    """Whether two statements compute the same, the arrays of the second in the places of the first's."""
+    a, b = one.body, other.body
+    if not isinstance(a, Assignment) or affine_values(a.value):
+        return False  # functions of the iterators name their statement
+    if a != b or (one.iterators, one.descending) != (other.iterators, other.descending):
+        return False
+    if len(one.accesses) != len(other.accesses) or _relative(one) != _relative(other):
+        return False
+    if not one.domain.set_tuple_name(_STATEMENT).is_equal(other.domain.set_tuple_name(_STATEMENT)):
+        return False
+    pairs = list(zip(one.accesses, other.accesses, strict=True))
+    if any((x.write, x.exact, places[x.array]) != (y.write, y.exact, y.array) for x, y in pairs):
+        return False
+    return all(_renamed(x.relation).is_equal(_renamed(y.relation)) for x, y in pairs)
+
+
+def _relative(statement: Statement) -> tuple[int, ...]:
+    """The position inside of the outermost loop."""
+    return statement.position[1:]
+
+
+def _renamed(relation: isl.Map) -> isl.Map:
+    return isl.range_named(isl.domain_named(relation, _STATEMENT), _ARRAY)

@@ -1,0 +1,103 @@
+"""Nests that are equal up to names are searched once, with the same result as one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import polydl
+from polydl.dependences.analysis import dependences
+from polydl.dependences.equal_nests import first_equal
+from polydl.dependences.nests import Nest, nests
+from polydl.frontend import load
+from polydl.model.scop import Scop
+from polydl.rank import estimator
+from polydl.search import legal_ways
+
+PRODUCT = "for (int i = 0; i < {m}; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 32; k++) {c} += {a} * {b};\n"
+FIRST = PRODUCT.format(m=40, c="C[i][j]", a="A[i][k]", b="B[k][j]")
+HEAD = (
+    "void f(float A[restrict 40][32], float B[restrict 32][48], float C[restrict 40][48], float D[restrict 40][32],\n"
+    "       float E[restrict 32][48], float F[restrict 40][48], double G[restrict 32][48], float H[restrict 32][64])\n"
+)
+
+
+def scop_of(folder: Path, *loops: str) -> Scop:
+    path = folder / "f.c"
+    path.write_text(f"{HEAD}{{\n#pragma scop\n{''.join(loops)}#pragma endscop\n}}\n")
+    (found,) = load(path).scops
+    return found
+
+
+def found_in(scop: Scop) -> Mapping[str, str]:
+    parts = nests(scop, dependences(scop, reads=False))
+    return {name: one.name for name, one in first_equal(scop, parts).items()}
+
+
+@pytest.mark.parametrize(
+    ("second", "equal"),
+    [
+        (PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="E[k][j]"), True),
+        (PRODUCT.format(m=40, c="F[i][j]", a="A[i][k]", b="B[k][j]"), True),
+        (PRODUCT.format(m=40, c="C[i][j]", a="D[i][k]", b="E[k][j]"), True),
+        (PRODUCT.format(m=39, c="F[i][j]", a="D[i][k]", b="E[k][j]"), False),
+        (PRODUCT.format(m=40, c="F[i][j]", a="E[k][j]", b="D[i][k]"), False),  # other operands
+        (PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="G[k][j]"), False),  # another type
+        (PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="H[k][j]"), False),  # other rows
+        (PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="E[k][47 - j]"), False),
+        (PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="E[k][j]").replace("+=", "-="), False),
+        (PRODUCT.format(m=40, c="F[i][j]", a="A[i][k]", b="A[j % 40][k]"), False),  # one array in two places
+        (
+            PRODUCT.format(m=40, c="F[i][j]", a="D[i][k]", b="E[k][j]").replace("int k", "int l").replace("k", "l"),
+            False,
+        ),
+    ],
+)
+def test_equal_up_to_names(tmp_path: Path, second: str, equal: bool) -> None:
+    assert found_in(scop_of(tmp_path, FIRST, second)) == {"S0": "S0", "S1": "S0" if equal else "S1"}
+
+
+def test_values_that_name_their_statement_are_not_compared(tmp_path: Path) -> None:
+    loop = "for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) {}[i][j] = i + j;\n"
+    assert found_in(scop_of(tmp_path, loop.format("C"), loop.format("F"))) == {"S0": "S0", "S1": "S1"}
+
+
+def alone(scop: Scop, parts: Sequence[Nest]) -> Mapping[str, Nest]:
+    """No nest is taken for equal to another."""
+    return {nest.name: nest for nest in parts}
+
+
+def ranked(scop: Scop) -> list[tuple[str, float, dict[str, float]]]:
+    ranking = polydl.rank(scop, "default", "epyc-zen5", threads=2)
+    return [(variant.id, variant.score, dict(variant.features)) for variant in ranking.variants]
+
+
+LAYER = "for (int i = 0; i < 300; i++) for (int j = 0; j < 600; j++) for (int k = 0; k < 600; k++) {} += {} * {};\n"
+RELU = "for (int i = 0; i < 300; i++) for (int j = 0; j < 600; j++) {0} = {0} > 0 ? {0} : 0;\n"
+
+
+def layers(folder: Path) -> Scop:
+    """Three equal products with what runs between them, of which data come from other levels of the caches."""
+    names = [("X", "W"), ("P", "V"), ("Q", "U")]
+    body = "".join(
+        LAYER.format(f"{out}[i][j]", f"{x}[i][k]", f"{w}[k][j]") + RELU.format(f"{out}[i][j]")
+        for (x, w), out in zip(names, "PQR", strict=True)
+    )
+    given = ", ".join(f"float {name}[restrict {600 if name in 'WVU' else 300}][600]" for name in "XWVUPQR")
+    path = folder / "layers.c"
+    path.write_text(f"void layers({given})\n{{\n#pragma scop\n{body}#pragma endscop\n}}\n")
+    (found,) = load(path).scops
+    return found
+
+
+def test_the_result_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scop = layers(tmp_path)
+    parts = nests(scop, dependences(scop, reads=False))
+    assert [first_equal(scop, parts)[nest.name].name for nest in parts] == ["S0", "S1", "S0", "S1", "S0", "S1"]
+    together = ranked(scop)
+    monkeypatch.setattr(legal_ways, "first_equal", alone)
+    monkeypatch.setattr(estimator, "first_equal", alone)
+    assert ranked(scop) == together
+    assert len(together) > 1000
