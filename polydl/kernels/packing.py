@@ -27,6 +27,8 @@ from polydl.target.products import is_bf16
 
 GROUP_BYTES = 16
 """Pieces of vectors within which the shuffles of all instruction sets work, the cheap ones of the larger."""
+MOST_IN_PIECES = 2
+"""Bytes of elements whose squares are put together of pieces of rows."""
 _LINE_BYTES = 64
 """Unit in which a transposing routine reads: the cache line of every machine with these instruction sets, and at
 least a vector of each."""
@@ -128,10 +130,17 @@ def pack_prologue(element: ElementType) -> str:
 def transpose_prologue(element: ElementType) -> str:
     """Transposition in registers, of any type that rows have vectors of, after the vectors of that type."""
     networks = [_network(element, lanes) for lanes in sorted({target.lanes(element) for target in ISAS})]
+    pieces = element.bytes <= MOST_IN_PIECES
     return (
         environment()
         .get_template("pack_prologue.c.j2")
-        .render(name=lanes_name(element), lane=GROUP_BYTES, networks=networks)
+        .render(
+            name=lanes_name(element),
+            t=element,
+            lane=GROUP_BYTES,
+            networks=networks,
+            pieces=pieces,
+        )
     )
 
 
@@ -140,11 +149,21 @@ class _Network:
     """How a square of vectors is transposed in registers."""
 
     lanes: int
-    """Of a vector: as many vectors are in the square."""
+    """Of a vector: as many rows has the square."""
+    columns: int
+    """As many vectors are in the square."""
     shuffles: tuple[tuple[str, str], ...]
     """Per shuffle of two vectors its name, and from which elements of both it takes each of its result."""
     steps: tuple[tuple[tuple[str, str], str, str, str, str], ...]
     """Two shuffles of the same two vectors, and C of the numbers of these, and of the results, made of i."""
+
+
+def square_columns(element: ElementType, lanes: int) -> int:
+    """Columns of what is transposed at once in vectors of so many lanes, which are its rows. A square of 32 or 64
+    vectors does not stay in registers: of elements of one and two bytes each 16 bytes of a vector come from another
+    row, and all shuffles stay within them."""
+    group = min(lanes, GROUP_BYTES // element.bytes)
+    return group if element.bytes <= MOST_IN_PIECES else lanes
 
 
 def _network(element: ElementType, lanes: int) -> _Network:
@@ -155,8 +174,8 @@ def _network(element: ElementType, lanes: int) -> _Network:
     processing with the perfect shuffle", IEEE Transactions on Computers, 1971): first within each 16 bytes of each G
     vectors, then pieces of 16 bytes as if they were elements, backwards, since those are taken apart.
     """
-    group = min(lanes, GROUP_BYTES // element.bytes)
-    pieces = lanes // group
+    group, columns = min(lanes, GROUP_BYTES // element.bytes), square_columns(element, lanes)
+    pieces = columns // group
     half, block = max(1, group // 2), range(0, lanes, group)
     low = [at for start in block for k in range(half) for at in (start + k, lanes + start + k)]
     high = [at for start in block for k in range(half, group) for at in (start + k, lanes + start + k)]
@@ -172,7 +191,7 @@ def _network(element: ElementType, lanes: int) -> _Network:
         first, rest = f"i % {group} + i / {group} * {2 * group}", f"i % {group} + i / {group} * {group}"
         step = (("even", "odd"), first, f"{first} + {group}", rest, f"{rest} + {lanes // 2}")
         steps += [step] * (pieces.bit_length() - 1)
-    return _Network(lanes, tuple((name, ", ".join(map(str, order))) for name, order in shuffles), tuple(steps))
+    return _Network(lanes, columns, tuple((name, ", ".join(map(str, order))) for name, order in shuffles), tuple(steps))
 
 
 def pack_parameters(spec: PackSpec) -> tuple[Parameter, ...]:

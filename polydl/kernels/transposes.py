@@ -3,8 +3,9 @@
     to[j][i] = f(from[i][j])        i < m, j < n; f: any element-wise operation, with conversions
 
 Lanes times lanes elements are loaded as vectors along j, transposed in registers (`kernels.packing`), computed with
-and stored as vectors along i. Squares follow one another along j within strips of `STRIP_BYTES`, so that lines of the
-source are read while they are in a cache, and lines that are written get full there. The loops may be groups of loops
+and stored as vectors along i; of one and two bytes fewer columns, which stay in registers. Squares follow one another
+along j within strips of `STRIP_BYTES`, so that lines of the source are read while they are in a cache, and lines that
+are written get full there. The loops may be groups of loops
 that continue each other, and run backwards: any permutation of dimensions, blocked layouts and rotations are of this
 form.
 """
@@ -22,7 +23,7 @@ from polydl.kernels.instructions import RATE, arithmetic
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_text import Narrow, everywhere, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
-from polydl.kernels.packing import transpose_prologue
+from polydl.kernels.packing import GROUP_BYTES, MOST_IN_PIECES, square_columns, transpose_prologue
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.rows import row_prologue
 from polydl.kernels.scalar_text import scalar_text
@@ -99,7 +100,9 @@ class _Square:
 
     variable: str
     whole: str
+    """C of vector k of it."""
     part: str
+    """The same where it has fewer columns; empty: `whole` does that, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +216,15 @@ class Transposes:
 
     def cycles(self, use: Turned, shape: int, isa: Isa) -> Cycles:
         """Of one vector of the result: shuffles and arithmetic, while other ports load and store. Vectors of more than
-        32 bytes take two turns; a square that is larger than the registers is spilled."""
+        32 bytes take two turns; where a vector is put together of pieces of rows, each of them is loaded."""
         assert use.made is not None
         lanes, squares = isa.lanes(use.element), len(use.made.squares)
         turns = max(1.0, isa.vector_bytes / 32)
-        spilled = 2.0 if lanes > isa.registers else 1.0
+        columns = square_columns(use.element, lanes)
+        loads = squares * lanes / columns
         ops = arithmetic(use.piece.statement)
-        computed = squares * math.log2(lanes) * spilled + ops.simple + ops.vector_instructions
-        return Cycles(turns * max(computed / RATE, squares / isa.loads + 1.0) + ops.slow)
+        computed = squares * math.log2(columns) + ops.simple + ops.vector_instructions
+        return Cycles(turns * max(computed / RATE, loads / isa.loads + 1.0) + ops.slow)
 
     def emit(self, use: Turned, shape: int) -> TransposeFunction:
         made = use.made
@@ -236,6 +240,7 @@ class Transposes:
             .render(
                 t=t,
                 v=f"polydl_{lanes_name(t)}",
+                columns=str(GROUP_BYTES // t.bytes) if t.bytes <= MOST_IN_PIECES else "",
                 name=name,
                 meaning=self.meaning(use, shape),
                 squares=made.squares,
@@ -416,6 +421,10 @@ class _Builder:
             raise NotVectorised("an operand without neighbours")
         name = self._pointer(access, ("i",))
         at = f"{name} + k * {name}_i"
+        if t.bytes <= MOST_IN_PIECES:
+            pieces = f"{v}_pieces({at}, {name}_i, rows - k, columns)"
+            self.squares[access] = _Square(f"{name}_square", pieces, "")
+            return f"{name}_square[r]", f"{name}[i * {name}_i + j]"
         cast = f"({v})" if held is not t and held.is_int else ""
         self.squares[access] = _Square(
             f"{name}_square",

@@ -120,6 +120,7 @@ def head(prefix: str, isa: Isa | None) -> str:
     found = _ONE_LANE + _EACH + (f"#define {isa.macro} 1\n" if isa is not None else "")
     found += "".join(f"#define POLYDL_{p.call.upper()}\n" for p in (*PRODUCTS, *DOT_8.values()) if p.in_words)
     for name, element in (*((lanes_name(row), row) for row in ROW_TYPES), (I32.name, I32)):
+        found += f"#define POLYDL_TRANSPOSE_{name.upper()}\n"
         found += f"#define POLYDL_{name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
     for element in WHOLE_TYPES:
         name = lanes_name(element)

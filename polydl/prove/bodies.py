@@ -15,11 +15,13 @@ from typing import Any
 
 from pycparser import c_ast
 
+from polydl.kernels.packing import square_columns
 from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of
 from polydl.prove.integers import ZERO, Affine, Unreadable, number
 from polydl.prove.printed_program import Pointer
 from polydl.prove.syntax import counted, line_of, matters, only_prefetches, subscripted, without_effect
 from polydl.prove.vector_lanes import NARROW, VECTOR, Counters, Vector, grown
+from polydl.target.isa import ROW_TYPES, lanes_name
 
 MOST_STEPS = 400_000
 """Expressions that are evaluated for one function before it counts as unreadable: seconds."""
@@ -290,9 +292,11 @@ class Runner(Evaluator):
             self._store(at, value[:kept])
         elif name == "transpose":
             array, count = arguments[0].name, self.lanes[kind]
-            rows = [env[array, (i,)] for i in range(count)]
-            for i in range(count):
-                env[array, (i,)] = tuple(row[i] for row in rows)
+            # Where there are fewer vectors than lanes, each has as many elements of every width-th row.
+            width = square_columns(next(t for t in ROW_TYPES if lanes_name(t) == kind), count)
+            rows = [env[array, (i,)] for i in range(width)]
+            for i in range(width):
+                env[array, (i,)] = tuple(rows[lane % width][lane // width * width + i] for lane in range(count))
         else:
             raise Unreadable(f"the vector function {name}")
 

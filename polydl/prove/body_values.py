@@ -245,6 +245,9 @@ class Evaluator:
             self.read.append(Read(at, min(turns, count), tuple(self._around)))
             loads = tuple(Load(Pointer(at.base, at.offset.plus(number(k % turns)))) for k in range(min(count, width)))
             return loads + ((),) * (width - len(loads))
+        if name == "pieces":
+            counts = [self._number(a, env) for a in arguments[1:]]
+            return self._pieces(self._pointer(arguments[0], env), width, GROUP_BYTES // self.bytes[kind], *counts)
         vectors = [self._vector(a, env) for a in arguments]
         if name == "fma":
             return tuple(fma(*lanes) for lanes in zip(*vectors, strict=True))
@@ -255,6 +258,19 @@ class Evaluator:
             suffix = next(t.suffix or "" for t in ROW_TYPES if lanes_name(t) == kind)
             return tuple(of_lanes(name, suffix, tuple(map(value_of, lanes))) for lanes in zip(*vectors, strict=True))
         raise Unreadable(f"the vector function {name}")
+
+    def _pieces(self, at: Pointer, width: int, group: int, apart: int, rows: int, columns: int) -> Vector:
+        """The first elements of each `group`-th row, side by side, zeros where there are no more rows or columns; rows
+        are so far apart."""
+        lanes: list[Lane] = []
+        for row in range(0, width, group):
+            first = Pointer(at.base, at.offset.plus(number(row * apart)))
+            count = max(0, min(group, columns)) if row < rows else 0
+            if count:
+                self.read.append(Read(first, count, tuple(self._around)))
+            lanes += [Load(Pointer(first.base, first.offset.plus(number(k)))) for k in range(count)]
+            lanes += [()] * (group - count)
+        return tuple(lanes)
 
 
 def _of_steps(name: str) -> bool:

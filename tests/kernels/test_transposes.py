@@ -57,6 +57,16 @@ PROGRAMS = {
     "unsigned short": plain("unsigned short", 70, 99),
     "signed char": plain("signed char", 130, 197),
     "unsigned char of few": plain("unsigned char", 17, 5),
+    "bytes in several strips": plain("unsigned char", 65, STRIP_BYTES + 37),
+    "bytes rotated": plain("unsigned char", 77, 37, at="77 - 1 - i"),
+    "bytes rotated the other way": plain("unsigned char", 50, 37, "from[i][36 - j]"),
+    "shorts added": plain("unsigned short", 50, 37, "from[i][j]", op="+="),
+    "in blocks of 32 bytes": Relayout(
+        "unsigned char 3 7 9 32",
+        "unsigned char 3 32 7 9",
+        "for (int c = 0; c < 3; c++) for (int h = 0; h < 7; h++) for (int w = 0; w < 9; w++)"
+        " for (int k = 0; k < 32; k++) to[c][h][w][k] = from[c][k][h][w];",
+    ),
     "scaled": plain("float", 50, 37, "from[i][j] * scale"),
     "rectified": plain("float", 50, 37, "from[i][j] > 0 ? from[i][j] : 0"),
     "added": plain("float", 50, 37, "from[i][j]", op="+="),
@@ -161,7 +171,7 @@ def result(library: ctypes.CDLL, name: str) -> npt.NDArray[np.generic]:
 def test_squares_do_what_the_loops_do(name: str, isa: str, stream: bool) -> None:
     if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
         pytest.skip(f"the processor has no {isa}")
-    common = ("-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+    common: tuple[str, ...] = ("-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
     if isa != "avx512":
         common += ("-mno-avx512f",)
     written, _ = in_squares(scop_of(name), *(["to"] if stream else []))
@@ -177,3 +187,12 @@ def test_squares_are_proven(name: str) -> None:
     written, marked = in_squares(scop, "to")
     found = prove(canonical(scop), written, marked)
     assert found.holds, found
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("rows - k, columns", "rows - k - 1, columns"), ("_i, rows", "_i + 1, rows")]
+)
+def test_pieces_of_other_rows_are_not_proven(right: str, wrong: str) -> None:
+    scop = scop_of("signed char")
+    written, marked = in_squares(scop, "to")
+    assert right in written and not prove(canonical(scop), written.replace(right, wrong), marked).holds
