@@ -251,9 +251,9 @@ def optimize(
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
     program = replace(program, scops=one_region_each(program.scops, o.prepack))
     check_names(program.scops, o.data)
-    statements = sum(len(scop.statements) for scop in program.scops)
-    part = o.effort.part(statements)
-    o = o.changed(effort=o.effort.of_file(statements))
+    weight = sum(scop.weight for scop in program.scops)
+    part = o.effort.part(weight)
+    o = o.changed(effort=o.effort.of_file(weight))
     budget = math.inf if o.budget is None else o.budget
     done: list[Optimized] = []
     failed: list[tuple[Scop, PolyDLError]] = []
@@ -295,12 +295,15 @@ def optimize(
         *(_unread(why, why.span) for why in program.unread),
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, _less(statements, part))
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, _less(program.scops, part))
 
 
-def _less(statements: int, part: float) -> str:
+def _less(scops: Sequence[Scop], part: float) -> str:
+    statements = [statement for scop in scops for statement in scop.statements]
+    accesses = sum(len(statement.accesses) for statement in statements)
+    found = f"with {len(statements)} statement{'s' if len(statements) > 1 else ''} of {accesses} accesses"
     done = "the search for fused variants and for other sizes, and the timing of long ones, did"
-    return "" if part == 1 else f"with {statements} statements, {done} {part:.0%} of the usual"
+    return "" if part == 1 else f"{found}, {done} {part:.0%} of the usual"
 
 
 def _unread(why: PolyDLError, where: Span | None) -> str:

@@ -36,8 +36,8 @@ class Effort:
     """How much is done to find fused variants and code for all sizes, and to time variants."""
 
     in_full: int = 24
-    """Statements of a file up to which it does all that the others say; of files with more, a part in inverse
-    proportion (`of_file`)."""
+    """Statements of a file (`Scop.weight`) up to which it does all that the others say; of files with more, a part in
+    inverse proportion (`of_file`)."""
     fused_bases: int = 40
     """Variants of the search that are tried as the base of a fused one."""
     fused_texts: int = 24

@@ -363,8 +363,8 @@ class RowBuilder:
 
     def check_loads(self) -> None:
         """Vectors load what C may leave alone, behind a `?`: that has to be there. Raises NotVectorised."""
-        sure: list[tuple[Access, isl.Map]] = []
-        perhaps: list[tuple[Access, isl.Map]] = []
+        sure: dict[str, list[tuple[int, Access]]] = {}
+        perhaps: list[tuple[int, Access]] = []
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
             assert isinstance(body, Assignment)
@@ -373,10 +373,10 @@ class RowBuilder:
             reads = sure_loads(body.value)
             for number, access in enumerate(statement.accesses):
                 known = access.write or number in reads or number == body.target_read
-                (sure if known else perhaps).append((access, self.where.relation(at, access)))
-        for access, relation in perhaps:
-            array = self.piece.arrays[access.array]
-            touched = any(a.array == access.array and relation.is_subset(other) for a, other in sure)
+                (sure.setdefault(access.array, []) if known else perhaps).append((at, access))
+        for at, access in perhaps:
+            array, relation = self.piece.arrays[access.array], self.where.relation(at, access)
+            touched = any(relation.is_subset(self.where.relation(*one)) for one in sure.get(access.array, ()))
             if not touched and not all(
                 extent is not None
                 and (low := isl.least(access.relation.range(), d)) is not None

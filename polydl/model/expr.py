@@ -195,12 +195,14 @@ def is_number(value: Expr) -> bool:
 
 def sure_loads(value: Expr) -> frozenset[int]:
     """The accesses that an expression reads whatever the data are: none behind a `?`, `&&` or `||`."""
-    match value:
-        case Load(access):
-            return frozenset({access})
-        case Conditional(condition, _, _):
-            return sure_loads(condition)
-        case Binary("&&" | "||", left, _):
-            return sure_loads(left)
-        case _:
-            return frozenset(i for one in operands(value) for i in sure_loads(one))
+    found: set[int] = set()
+    left = [value]
+    while left:
+        match one := left.pop():
+            case Load(access):
+                found.add(access)
+            case Conditional(first, _, _) | Binary("&&" | "||", first, _):
+                left.append(first)
+            case _:
+                left += operands(one)
+    return frozenset(found)

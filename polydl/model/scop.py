@@ -387,6 +387,10 @@ class Function:
         return given(self.value)
 
 
+_OF_ONE = 8
+"""Accesses that a statement of a usual length has at most."""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scop:
     """A static control part."""
@@ -442,6 +446,11 @@ class Scop:
         written = [self.arrays[a.array].element for s in self.statements for a in s.accesses if a.write]
         floats = [element for element in written if element.is_float]
         return max(floats, key=lambda element: (floats.count(element), element.bytes), default=None)
+
+    @property
+    def weight(self) -> int:
+        """Its statements, of which one with many accesses counts for several: what analyses take grows with both."""
+        return sum(max(1, len(statement.accesses) // _OF_ONE) for statement in self.statements)
 
     def statement(self, name: str) -> Statement:
         """The statement called `name`. Raises KeyError."""

@@ -55,6 +55,33 @@ def test_written_out_computes_the_same(tmp_path: Path, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("terms", "stride", "runs"), [(20, 16, Run.SIMD), (40, 16, Run.SERIAL), (40, 2, Run.SIMD)])
+def test_a_compiler_is_not_asked_to_put_many_vectors_together(
+    tmp_path: Path, terms: int, stride: int, runs: Run
+) -> None:
+    value = " + ".join(f"a[{stride} * i + {k}]" for k in range(terms))
+    text = f"void f(const float *restrict a, float *restrict c) {{ for (int i = 0; i < 64; i++) c[i] = {value}; }}"
+    scop = scop_from(tmp_path, text)
+    links = direct(scop, scop.statements, dependences(scop, reads=False))
+    how = Schedule("written", (), parallel=False)
+    tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
+    assert [m.run for band in bands(tree) for m in band.members] == [runs]
+
+
+def test_a_thousand_statements_are_written_out_at_most(tmp_path: Path) -> None:
+    """Short loops around few statements are; the instances of many would be a text that no compiler is quick with."""
+    for count, copies in ((4, True), (40, False)):
+        lines = " ".join(f"c{k}[i][j] = a[i][j] * {k + 1};" for k in range(count))
+        arrays = ", ".join(f"float c{k}[restrict 64][32]" for k in range(count))
+        text = f"void f(const float a[restrict 64][32], {arrays}) {{ "
+        text += f"for (int j = 0; j < 32; j++) for (int i = 0; i < 64; i++) {{ {lines} }} }}"
+        scop = scop_from(tmp_path, text)
+        links = direct(scop, scop.statements, dependences(scop, reads=False))
+        how = Schedule("written", (), parallel=False, unroll=True)
+        tree = made(scop, moving(scop, scop.statements), links, written(scop.statements), how, reassociate=True)
+        assert any(m.unroll for band in bands(tree) for m in band.members) == copies
+
+
 def test_the_loop_around_them_is_in_vectors(tmp_path: Path) -> None:
     scop = scop_from(
         tmp_path,

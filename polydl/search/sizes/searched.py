@@ -123,7 +123,7 @@ def _estimated(
     """The candidates that are among the best somewhere, and the original loops, with their estimates at points over the
     ranges."""
     base, effort, bound = candidates[0].base, setting.effort, setting.effort.searched
-    statements = len(base.scop.statements)
+    statements = base.scop.weight
     candidates = candidates[: max(4, effort.statements // (2 * effort.first * statements))]
     drawn = size_points(base.scop, base.dependences, base.nests, sizes, effort.drawn, {}, crowded=False)
     given = (point_at(base.scop, base.dependences, base.nests, one) for one in (timer.sizes if timer else ()))
