@@ -16,14 +16,14 @@ import torch
 from torch import fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import arena_layout, call_extension, fold, group_code, straight_line
+from polydl.torch_backend import arena_layout, call_extension, fold, group_code, region_timing, straight_line
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.decompositions import expand, forward_identities
 from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport, GroupReport, RegionReport
 from polydl.torch_backend.graph_values import Reason, Value
 from polydl.torch_backend.group_code import GroupCode
-from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, reason
+from polydl.torch_backend.node_kinds import Kind, Lowering, is_view, kinds, reason
 
 RELEASED = 200_000.0
 """Work of a region (floating-point operations plus bytes) from which its calls release the interpreter's lock: that
@@ -113,6 +113,7 @@ def compile_graph(
     if o.weights != "live":
         gm, parts = fold.split(gm, static)
     failed = _Failed()
+    module = call_extension.calls(o.cc)
 
     def lowering(node: fx.Node) -> Reason | None:
         return failed.nodes.get(node) or lowerings.lowering(node)
@@ -126,22 +127,44 @@ def compile_graph(
         cut = units(gm.graph, found)
         grouped = _grouped(cut, lowerings, o, failed)
         made = _built(grouped, o, failed)
-        if len(failed.nodes) == before:
+        if len(failed.nodes) > before:
+            continue
+        regions, reports = _called(cut, made, module)
+        if not o.tune or o.strict or not _left_to_eager(cut, regions, failed):
             break
-    module = call_extension.calls(o.cc)
-    regions: dict[int, straight_line.RegionCall] = {}
-    reports: list[RegionReport] = []
-    for number, groups in made.items():
-        unit = cut[number]
-        assert isinstance(unit, Region)
-        regions[number], region_report = _region(unit, groups, module)
-        reports.append(region_report)
     folds, watches = _folds(gm, parts, o, module)
     function, text = straight_line.function_of(gm, cut, regions, folds)
     operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
     seconds = time.perf_counter() - begin
     report = GraphReport(operators, tuple(reports), tuple(reasons), sum(part.results for part in parts), text, seconds)
     return function, report, watches
+
+
+def _called(
+    cut: Sequence[Unit], made: Mapping[int, Sequence[_Made]], module: Any
+) -> tuple[dict[int, straight_line.RegionCall], list[RegionReport]]:
+    """The calls of the regions, by the number of the unit, and what is said of them."""
+    calls: dict[int, straight_line.RegionCall] = {}
+    reports: list[RegionReport] = []
+    for number, groups in made.items():
+        unit = cut[number]
+        assert isinstance(unit, Region)
+        calls[number], report = _region(unit, groups, module)
+        reports.append(report)
+    return calls, reports
+
+
+def _left_to_eager(cut: Sequence[Unit], regions: Mapping[int, straight_line.RegionCall], failed: _Failed) -> bool:
+    """Whether a region was measured to be slower than eager PyTorch; it is left to that."""
+    before = len(failed.nodes)
+    for number, call in regions.items():
+        unit = cut[number]
+        assert isinstance(unit, Region)
+        mine, eager = region_timing.seconds(call, unit.nodes)
+        if mine > region_timing.MARGIN * eager:
+            why = f"its region was measured: {1e6 * mine:.1f} µs, {1e6 * eager:.1f} µs in eager PyTorch"
+            failed.nodes.update((node, reason(node, why)) for node in unit.nodes if not is_view(node))
+    return len(failed.nodes) > before
 
 
 def _describe_constants(gm: fx.GraphModule) -> None:

@@ -267,3 +267,31 @@ def test_modules(batch: int, training: bool) -> None:
         expected.pow(2).sum().backward()
         for mine, theirs in zip(other.parameters(), model.parameters(), strict=True):
             torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("slower", [False, True])
+def test_a_region_that_is_measured_slower_is_left_to_eager(slower: bool) -> None:
+    """With a loop that does nothing a thousand times in front of its own; what is random in the model stays so."""
+
+    class Slow(_Broken):
+        def text(self, name: str) -> str:
+            head, line, tail = str(self._group.text(name)).partition("#pragma scop")
+            idle = "for (volatile int polydl_idle = 0; polydl_idle < 1000000; polydl_idle++) { }\n"
+            return head + idle + line + tail
+
+    def function(x: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+        return (torch.sort(x * 2 + 1)[0].exp().sin() + 1, index.t() + 1)
+
+    inputs = [torch.randn(8, 8), torch.zeros(3, 2, dtype=torch.int64)]
+    state = torch.get_rng_state()
+    made = Lowerings(
+        lowering,
+        lambda nodes, wanted: [Slow(one) for one in groups(nodes, wanted)] if slower else groups(nodes, wanted),
+    )
+    run, report, _ = compile_graph(graph(function, inputs), (), BackendOptions(tune=True), made)
+    assert torch.equal(torch.get_rng_state(), state)
+    for found, expected in zip(run(list(inputs)), function(*inputs), strict=True):
+        torch.testing.assert_close(found, expected)
+    if slower:
+        assert not report.groups
+        assert sum("measured" in one.why and "µs in eager PyTorch" in one.why for one in report.eager) == 6
