@@ -232,3 +232,21 @@ def random_function(seed: int) -> Callable[..., list[torch.Tensor]]:
         return have[-3:]
 
     return function
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "argmax", "argmin", "max", "min"])
+def test_extremes_of_rows_with_nan(name: str, tmp_path: Path) -> None:
+    """NaN is the extreme of its row, the first of several; of equal elements the first one counts."""
+    nan, inf = torch.nan, torch.inf
+    x = torch.tensor(
+        [[1, nan, 3, nan], [nan, inf, 1, 0], [2, 5, 5, -1], [-inf] * 4, [inf, -1, -1, inf], [1, 2, 3, nan]]
+    )
+
+    def function(t: torch.Tensor) -> list[torch.Tensor]:
+        found = getattr(t, name)(dim=1)
+        return [found] if isinstance(found, torch.Tensor) else list(found)
+
+    made, got = run(function, [x], tmp_path)
+    assert made.reasons() == []
+    for one, wanted in zip(got, function(x), strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=0, equal_nan=True)

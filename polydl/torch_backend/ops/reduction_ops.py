@@ -9,12 +9,11 @@ from math import prod
 
 from polydl.model.types import BOOL, I32, I64, ElementType
 from polydl.torch_backend.formulas import (
+    NAN,
     add,
-    both,
     call,
     compare,
     div,
-    either,
     highest,
     is_nan,
     lowest,
@@ -25,7 +24,7 @@ from polydl.torch_backend.formulas import (
     sub,
 )
 from polydl.torch_backend.loop_index import ZERO, Index, linear
-from polydl.torch_backend.loop_program import Const, Expr, Load
+from polydl.torch_backend.loop_program import Const, Expr
 from polydl.torch_backend.operator_call import (
     Call,
     Element,
@@ -192,16 +191,20 @@ def _amax(c: Call) -> Lowered:
 
 
 def extreme(c: Call, source: Element, rows: Rows, most: bool) -> Callable[[Map], Expr]:
-    """The greatest or least of a row, NaN if there is one in it."""
+    """The greatest or least of a row, NaN if there is one in it: which is a reduction beside it, since a condition that
+    asks for both is none that combines."""
     element = source.type
 
     def make(row: Map) -> Expr:
         found = c.w.variable(element, lowest(element) if most else highest(element), "most" if most else "least")
+        unordered = c.w.variable(I32, 0, "unordered") if element.is_float else None
         with rows.each(row) as index:
             x = c.w.let(source.at(index))
-            better = compare(">" if most else "<", x, found)
-            c.w.store(found, select(either(better, is_nan(x)) if element.is_float else better, x, found))
-        return found
+            c.w.store(found, select(compare(">" if most else "<", x, found), x, found))
+            if unordered is not None:
+                with c.w.when(is_nan(x)):
+                    c.w.store(unordered, Const(1, I32))
+        return found if unordered is None else c.w.let(select(compare("!=", unordered, 0), NAN, found))
 
     return make
 
@@ -214,18 +217,25 @@ def _argmax(c: Call) -> Lowered:
     most, element = "max" in name, source.type
     steps = contiguous_strides(tuple(source.sizes[d] for d in rows.dims))
 
-    def make(row: Map) -> tuple[Load, Load]:
+    def place_of(index: Map) -> Expr:
+        return position(linear((index[d] for d in rows.dims), steps), I32)
+
+    def make(row: Map) -> tuple[Expr, Expr]:
         best = c.w.variable(element, source.at(row), "best")
         place = c.w.variable(I32, 0, "at")
         with rows.each(row) as index:
             x = c.w.let(source.at(index))
-            better = compare(">" if most else "<", x, best)
-            if element.is_float:
-                better = either(better, both(is_nan(x), compare("==", best, best)))
-            with c.w.when(better):
+            with c.w.when(compare(">" if most else "<", x, best)):
                 c.w.store(best, x)
-                c.w.store(place, position(linear((index[d] for d in rows.dims), steps), I32))
-        return best, place
+                c.w.store(place, place_of(index))
+        if not element.is_float:
+            return best, place
+        first = c.w.variable(I32, rows.count, "first")  # NaN of the row: it is the extreme
+        with rows.each(row) as index:
+            here = c.w.let(select(is_nan(source.at(index)), place_of(index), rows.count))
+            c.w.store(first, select(compare("<", here, first), here, first))
+        there = compare("<", first, rows.count)
+        return c.w.let(select(there, NAN, best)), c.w.let(select(there, first, place))
 
     def value(row: Map) -> Expr:
         return c.once("best", row, lambda: make(row))[0]
