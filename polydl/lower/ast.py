@@ -49,6 +49,8 @@ class Writer:
     """Say before each statement which instance it is (polydl.prove)."""
     in_locals: bool = True
     """Elements that are written several times may be kept in locals."""
+    bases: Mapping[str, isl.PwAff] = field(default_factory=dict)
+    """See `Place`."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces that the code written so far needs."""
     streams: bool = False
@@ -100,7 +102,7 @@ class Writer:
         return self._node(node, c)
 
     def _instance(self, schedule: isl.Map, build: isl.AstBuild, c: FromIsl) -> Instance:
-        at = Place(build, schedule.reverse().as_pw_multi_aff(), self.scop.arrays, c)
+        at = Place(build, schedule.reverse().as_pw_multi_aff(), self.scop.arrays, c, self.bases)
         name = isl.domain_name(schedule)
         if name in self.calls:
             return Instance(self.calls[name](at))

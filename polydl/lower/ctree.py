@@ -171,25 +171,27 @@ def substituted(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return rewritten(expr, change)
 
 
-def names(expr: Expr) -> Iterator[str]:
-    """The identifiers in an expression, those of arrays and functions left out."""
+def names(expr: Expr, *, arrays: bool = False) -> Iterator[str]:
+    """The identifiers in an expression, those of functions left out, and those of arrays unless they are asked for."""
     match expr:
         case Name(name):
             yield name
         case Unary(_, operand) | Cast(_, operand) | Paren(operand):
-            yield from names(operand)
+            yield from names(operand, arrays=arrays)
         case Binary(_, left, right):
-            yield from names(left)
-            yield from names(right)
-        case Item(_, subscripts, _, inner):
+            yield from names(left, arrays=arrays)
+            yield from names(right, arrays=arrays)
+        case Item(array, subscripts, _, inner):
+            if arrays:
+                yield array
             for part in (*subscripts, *inner):
-                yield from names(part)
+                yield from names(part, arrays=arrays)
         case Invoke(_, parts):
             for part in parts:
-                yield from names(part)
+                yield from names(part, arrays=arrays)
         case Choice(condition, then, otherwise):
             for part in (condition, then, otherwise):
-                yield from names(part)
+                yield from names(part, arrays=arrays)
 
 
 # Statements
@@ -408,10 +410,10 @@ def mentions(node: Node, name: str) -> bool:
 
 
 def mentioned(node: Node) -> set[str]:
-    """The variables that code uses: see `mentions`."""
+    """The variables that code uses, arrays among them: see `mentions`."""
     if isinstance(node, Raw):
         return set("".join(c if c.isalnum() or c == "_" else " " for line in node.lines for c in f"{line} ").split())
-    found = {name for expr in expressions(node) for name in names(expr)}
+    found = {name for expr in expressions(node) for name in names(expr, arrays=True)}
     return found.union(*(mentioned(child) for child in children(node) if not isinstance(child, Hint)))
 
 

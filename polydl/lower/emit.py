@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -36,6 +36,7 @@ from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
 from polydl.lower.packed_ahead import Ahead, offsets, texts
 from polydl.lower.region import original_text
+from polydl.lower.scratch import Buffer as Memory
 from polydl.lower.scratch import Scratch
 from polydl.lower.vector_math import vector_declarations
 from polydl.model import isl
@@ -44,6 +45,8 @@ from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
+from polydl.schedule.storage import Buffer, part_storage
+from polydl.schedule.storage import storage as storage_of
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree import bands, kernels, summed_cut
 
@@ -122,14 +125,19 @@ def generate(
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
     code: list[Node] = []
     scratch = Scratch()
+    buffers = storage_of(scop, tree)
+    for shared in (True, False):
+        own = [_memory(scop, b) for b in buffers.values() if b.per_thread is not shared]
+        if own:
+            scratch.reserve_parts(f"polydl_parts{'' if shared else '_own'}", own, shared=shared)
     beside = _Beside([], [], [])
     with quota("code generation", operations):
         for part in tree.children:
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
             code += _written(plan, names, helpers, scratch, beside, instances, in_locals)
-    code = _own_rows(scop, [*storage(scop), *unused_storage(scop, code), *code], helpers, beside.prologue)
+    code = _own_rows(scop, [*storage(scop, buffers), *unused_storage(scop, code), *code], helpers, beside.prologue)
     for array in scop.arrays.values():
-        if array.storage is Storage.SCRATCH:
+        if array.storage is Storage.SCRATCH and array.name not in buffers:
             _reserve(scratch, array, helpers, scop.unsigned)
     packed = texts(scop, beside.ahead, names, helpers) if beside.ahead else None
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
@@ -216,11 +224,15 @@ def _written(
     for one in plan.ahead:
         code.append(one.before(scop, offsets(beside.ahead)[-1]))
         beside.ahead.append(one)
-    inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()))
     rows = row_options(scop, part)
     within = made.scop if made else scop
+    buffers = part_storage(scop, part)
+    within = replace(within, arrays={**within.arrays, **_in_buffers(scop, buffers)})
+    own = [scratch.thread_line(buffer_name(b.array)) for b in buffers.values() if b.per_thread]
+    inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
+    bases = {name: buffer.base for name, buffer in buffers.items()}
     writer = Writer(
-        within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, in_locals
+        within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, in_locals, bases
     )
     code.append(writer.write(isl_tree(plan)))
     beside.prologue.extend(writer.prologue)
@@ -231,6 +243,22 @@ def _written(
     return code
 
 
+def buffer_name(array: str) -> str:
+    """C name of the pointer to the memory of an array of which a part is there at a time."""
+    return f"polydl_part_{array}"
+
+
+def _memory(scop: Scop, buffer: Buffer) -> Memory:
+    """The memory that a buffer takes."""
+    name, element = buffer_name(buffer.array), scop.arrays[buffer.array].element
+    return Memory(name, element, buffer.bytes, not buffer.per_thread, start=buffer.offset)
+
+
+def _in_buffers(scop: Scop, buffers: Mapping[str, Buffer]) -> dict[str, Array]:
+    """By array with a buffer what it is in the code."""
+    return {name: replace(scop.arrays[name], name=buffer_name(name), linear=True, restrict=True) for name in buffers}
+
+
 def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     """C text of the helper functions that the printed text turned out to need."""
     return [
@@ -238,9 +266,10 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     ]
 
 
-def storage(scop: Scop) -> list[Node]:
-    """The declarations of arrays that only the region knows."""
-    return [Raw((f"{a.declaration};",)) for a in scop.arrays.values() if a.storage is Storage.REGION]
+def storage(scop: Scop, buffers: Collection[str]) -> list[Node]:
+    """The declarations of arrays that only the region knows, but for those that are in memory of its own."""
+    own = [a for a in scop.arrays.values() if a.storage is Storage.REGION and a.name not in buffers]
+    return [Raw((f"{a.declaration};",)) for a in own]
 
 
 def unused_storage(scop: Scop, code: Sequence[Node]) -> list[Node]:

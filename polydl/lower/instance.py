@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from polydl.lower.cexpr import FromIsl, of_body
@@ -37,6 +37,7 @@ from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.strides import ByExtents
+from polydl.model.time import map_from_affs
 from polydl.model.types import C64, F32, F64, ElementType, Kind
 
 
@@ -61,6 +62,8 @@ class Place:
     """{ [AST loops] -> S[i…] }."""
     arrays: Mapping[str, Array]
     c: FromIsl
+    bases: Mapping[str, isl.PwAff] = field(default_factory=dict)
+    """By array of which a part is in memory { [outer AST loops] -> [e] }: the place of the part's first element."""
 
     def affine(self, value: isl.PwAff) -> Expr:
         """The value { S[i…] -> [v] }."""
@@ -75,6 +78,8 @@ class Place:
         if self.back.domain().is_disjoint(where[0].domain()):
             # Behind a condition that never holds here there is still C for the element.
             where = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in isl.components(subscript)]
+        if array in self.bases:
+            return Item(found.name, (self._moved(found, self.bases[array], where),))
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
@@ -95,6 +100,16 @@ class Place:
             return Item(found.name, (self.c(self.build.expr_from_pw_aff(place.coalesce())),))
         terms = (times(Int(n), s) for s, n in zip(subscripts, strides, strict=True))
         return Item(found.name, (reduce(plus, terms, start),))
+
+    def _moved(self, array: Array, base: isl.PwAff, subscripts: Sequence[isl.PwAff]) -> Expr:
+        """The place of an element in the memory that begins at a place of the array."""
+        loops = self.back.domain()
+        outer = map_from_affs(loops, isl.coordinates(loops)[: isl.arity(base.domain())])
+        assert array.layout.strides is not None
+        place = base.pullback_pw_multi_aff(outer.as_pw_multi_aff()).neg()
+        for stride, subscript in zip(array.layout.strides, subscripts, strict=True):
+            place = place.add(subscript.scale_val(isl.value(stride)))
+        return self.c(self.build.expr_from_pw_aff(place.coalesce()))
 
     def distance(self, between: ByExtents) -> Expr:
         """Elements between places of a row-major array."""

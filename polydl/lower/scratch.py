@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polydl.lower.cprint import expression
 from polydl.lower.ctree import Binary, Block, Cast, Declare, Expr, If, Int, Name, Node, Raw, Text
@@ -76,6 +76,10 @@ class Buffer:
     """A multiple of the alignment."""
     shared: bool
     """One for all threads, or one per thread."""
+    within: str = ""
+    """Name of the buffer that it is a part of; empty: it is a part of none."""
+    start: int = 0
+    """Bytes from the start of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,11 @@ class Scratch:
         self.buffers.append(Buffer(name, element, -(-size // _ALIGNMENT) * _ALIGNMENT, shared))
         return name
 
+    def reserve_parts(self, name: str, parts: Sequence[Buffer], *, shared: bool) -> None:
+        """Reserve memory in which buffers lie, each at its start; they may have bytes in common."""
+        self.reserve(name, parts[0].element, max(one.start + one.bytes for one in parts), shared)
+        self.buffers += [replace(one, within=name, shared=shared) for one in parts]
+
     def reserve_sized(self, name: str, element: ElementType, count: Expr) -> None:
         """Reserve memory for as many elements as an expression in C, of type size_t, says."""
         self.sized.append(Sized(name, element, count))
@@ -128,11 +137,13 @@ class Scratch:
 
     def _offset(self, wanted: Buffer) -> int:
         """Bytes from the start of the shared part, or of a thread's part."""
+        if wanted.within:
+            return wanted.start + self._offset(next(b for b in self.buffers if b.name == wanted.within))
         before = self.buffers[: self.buffers.index(wanted)]
-        return sum(b.bytes for b in before if b.shared == wanted.shared)
+        return sum(b.bytes for b in before if b.shared == wanted.shared and not b.within)
 
     def _total(self, *, shared: bool) -> int:
-        return sum(b.bytes for b in self.buffers if b.shared == shared)
+        return sum(b.bytes for b in self.buffers if b.shared == shared and not b.within)
 
     def bytes(self, threads: int) -> int:
         """All of it that is known."""
@@ -158,7 +169,7 @@ class Scratch:
         shared = [
             f"{b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {self._offset(b)});"
             for b in self.buffers
-            if b.shared
+            if b.shared and all(part.within != b.name for part in self.buffers)
         ]
         shared += [
             f"{b.element.c} *const {b.name} = ({b.element.c} *)(polydl_memory + {start});"

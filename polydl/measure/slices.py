@@ -166,4 +166,4 @@ def _generate(scop: Scop, domains: Mapping[str, isl.Set]) -> Generated:
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     code = Writer(scop, names, helpers, {}, private=tuple(private_scalars(scop))).write(tree)
-    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *storage(scop), code])
+    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *storage(scop, ()), code])

@@ -1,0 +1,260 @@
+"""Where the values of a program's own arrays lie while a schedule tree runs: as much memory as one iteration of the
+loops needs inside of which they are made and used, one part for each thread.
+
+    parallel for h: for b: { for i in b: P[h][i][…] = …;   for i in b: … P[h][i][…] … }
+
+P may be large; of what the threads hold at a time only the rows of a block are alive. Two arrays take the same bytes
+where one is made after the other was used for the last time.
+
+source:    tensors that shrink and buffers that are used again (Li et al., "oneDNN Graph Compiler", CGO 2024, section
+           VI); array contraction (Gao, Olsen, Sarkar, Thekkath: "Collective loop fusion for array contraction",
+           LCPC 1992)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.base.by_identity import once_for_each
+from polydl.dependences.scalars import private_storage
+from polydl.model import isl
+from polydl.model.dataflow import last_writes
+from polydl.model.isl import quota
+from polydl.model.scop import Array, Scop, Statement, Storage
+from polydl.schedule.tree import Kernel, Leaf, Member, Node, Run, Step, bands, kernels, paths, statements, steps, times
+from polydl.schedule.tree import Sequence as InOrder
+
+MOST_BYTES = 1 << 24
+"""Bytes that a thread has for the arrays of a part of a program, at most: what needs more stays where it is."""
+ALIGNMENT = 4096
+"""Bytes: buffers begin at pages, as those of packed operands do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """The memory of one array in one part of a program. An element's place in it is its place in the array less that of
+    the first element that the iteration at hand touches."""
+
+    array: str
+    loops: int
+    """How many loops it is inside of: those with an iteration of which it is used up."""
+    base: isl.PwAff
+    """{ [t0, …] -> [e] }: by the values of these loops the place in the array of the buffer's first element."""
+    elements: int
+    """Its length."""
+    bytes: int
+    """The same, in whole pages."""
+    per_thread: bool
+    """One for each thread: one of the loops is parallel. Else there is one."""
+    first: int
+    """When it is used: from this leaf or kernel of the part on, in their order, …"""
+    last: int
+    """… to this one."""
+    offset: int = 0
+    """Bytes from the start of the memory for buffers of its kind."""
+
+
+def storage(scop: Scop, tree: InOrder) -> dict[str, Buffer]:
+    """By array its buffer in a program's tree; arrays without one stay where they are. Raises QuotaExceeded."""
+    found: dict[str, Buffer] = {}
+    for part in tree.children:
+        found |= _of_part(scop, part)
+    return found
+
+
+def part_storage(scop: Scop, part: Node) -> dict[str, Buffer]:
+    """`storage` of one part."""
+    return _of_part(scop, part)
+
+
+def total_bytes(buffers: Mapping[str, Buffer], *, per_thread: bool) -> int:
+    """Bytes of all buffers of a kind together; those of one thread."""
+    return max((b.offset + b.bytes for b in buffers.values() if b.per_thread == per_thread), default=0)
+
+
+@once_for_each
+def _known(scop: Scop) -> dict[Node, dict[str, Buffer]]:
+    """What was found for parts of the variants of a program; trees are compared by identity."""
+    return {}
+
+
+def _of_part(scop: Scop, part: Node) -> dict[str, Buffer]:
+    if not any(member.names is not None for band in bands(part) for member in band.members):
+        return {}
+    known = _known(scop)
+    if part not in known:
+        with quota("the memory of a variant's own arrays"):
+            known[part] = _placed(sorted(_buffers(scop, part), key=lambda b: (b.first, b.array)))
+    return known[part]
+
+
+def _buffers(scop: Scop, part: Node) -> Iterator[Buffer]:
+    names = set(statements(part))
+    of = {s.name: s for s in scop.statements if s.name in names}
+    private = private_storage(scop)
+    inside = [array for array in scop.arrays.values() if _its_own(scop, array) and array.name not in private]
+    if not inside or any(m.share.grid or m.share.curve for band in bands(part) for m in band.members):
+        return
+    ways = paths(part)
+    for kernel in kernels(part):
+        ways |= {s.name: ways[kernel.statement] for s in kernel.inside}
+    when = times(part, of)
+    leaves = list(steps(part))
+    for array in inside:
+        using = [s for s in scop.statements if any(a.array == array.name for a in s.accesses)]
+        if len(using) < 2 or any(s.name not in of for s in using):
+            continue
+        if (made := _buffer(scop, array, using, ways, when, leaves)) is not None:
+            yield made
+
+
+def _its_own(scop: Scop, array: Array) -> bool:
+    """Whether nobody looks at an array behind the program, and its elements lie at addresses that are numbers."""
+    dead = array.storage in (Storage.REGION, Storage.SCRATCH) or array.name not in scop.live_out
+    plain = array.members is None and array.rows is None and not array.behind and array.layout.strides is not None
+    return dead and plain and not array.is_scalar and not any(array.layout.before)
+
+
+def _alive(
+    leaves: Sequence[tuple[Leaf | Kernel, Sequence[Step]]], shared: Sequence[Step], depth: int, using: Sequence[str]
+) -> tuple[int, int]:
+    """The first and the last of the leaves while which an array may hold values that are still to be read. `shared`:
+    the loops and places around all of its users, of which its values stay in one iteration of the first `depth`."""
+    outside = shared[: depth + 1]
+    here = [n for n, (_, path) in enumerate(leaves) if list(path[: len(outside)]) == list(outside)]
+    if depth == len(shared):
+        own = [n for n in here if any(name in using for name in _runs_in(leaves[n][0]))]
+        children = {leaves[n][1][depth] for n in own if len(leaves[n][1]) > depth}
+        numbers = [child for child in children if isinstance(child, int)]
+        if len(numbers) == len(children) and numbers:
+            between = range(min(numbers), max(numbers) + 1)
+            here = [n for n in here if leaves[n][1][depth] in between]
+    return here[0], here[-1]
+
+
+def _runs_in(at: Leaf | Kernel) -> tuple[str, ...]:
+    """The statements of a leaf or of a kernel's calls."""
+    return (at.statement, *(s.name for s in at.inside)) if isinstance(at, Kernel) else (at.statement,)
+
+
+def _buffer(
+    scop: Scop,
+    array: Array,
+    using: Sequence[Statement],
+    ways: Mapping[str, Sequence[Step]],
+    when: Mapping[str, isl.Map],
+    leaves: Sequence[tuple[Leaf | Kernel, Sequence[Step]]],
+) -> Buffer | None:
+    """The buffer of an array; None where a value is used in another iteration of all loops than it was made in, or the
+    array is not larger."""
+    shared = _shared(ways, using)
+    if not shared or not all(a.exact for s in using for a in s.accesses if a.array == array.name):
+        return None
+    flow = last_writes(using, array.name, scop.context)
+    if not flow.before.is_empty():
+        return None
+    in_time = [
+        pairs.apply_domain(when[isl.domain_name(pairs)]).apply_range(when[isl.range_name(pairs)])
+        for pairs in flow.relations
+    ]
+    depth = next((d for d in range(len(shared)) if not all(isl.agrees(one, d) for one in in_time)), len(shared))
+    loops = [d for d in range(depth) if isinstance(shared[d], Member)]
+    if not loops or _shared_out_further(shared, depth):
+        return None
+    touched: isl.Map | None = None
+    for s in using:
+        iterations = isl.range_onto(when[s.name], loops)
+        for a in s.accesses:
+            if a.array == array.name:
+                address = array.layout.accessed(a.relation.intersect_domain(s.domain))
+                one = iterations.reverse().apply_range(isl.range_named(address, None))
+                touched = one if touched is None else touched.union(one)
+    assert touched is not None
+    (low,) = isl.components(touched.lexmin_pw_multi_aff())
+    (high,) = isl.components(touched.lexmax_pw_multi_aff())
+    length, whole = isl.greatest(isl.Map.from_pw_aff(high.sub(low)).range(), 0), touched.range()
+    least, most = isl.least(whole, 0), isl.greatest(whole, 0)
+    if length is None or least is None or most is None or length >= most - least:
+        return None
+    size = -(-(length + 1) * array.element.bytes // ALIGNMENT) * ALIGNMENT
+    parallel = any(_runs(shared[d]) is Run.PARALLEL for d in loops)
+    first, last = _alive(leaves, shared, depth, [s.name for s in using])
+    return Buffer(array.name, len(loops), low.coalesce(), length + 1, size, parallel, first, last)
+
+
+def _shared(ways: Mapping[str, Sequence[Step]], using: Sequence[Statement]) -> list[Step]:
+    """The loops and places in sequences that are around all of some statements."""
+    found = list(ways[using[0].name])
+    for s in using[1:]:
+        same = zip(found, ways[s.name], strict=False)
+        found = found[: next((d for d, (a, b) in enumerate(same) if a is not b and a != b), len(found))]
+        found = found[: len(ways[s.name])]
+    return found
+
+
+def _runs(step: Step) -> Run | None:
+    return step.run if isinstance(step, Member) else None
+
+
+def _shared_out_further(shared: Sequence[Step], depth: int) -> bool:
+    """Whether loops from `depth` on are shared out among threads together with one before."""
+    left = 0
+    for step in shared[:depth]:
+        left = max(left - 1, 0)
+        if isinstance(step, Member) and step.run is Run.PARALLEL and not left:
+            left = step.share.loops
+    return left > 1
+
+
+def _placed(buffers: Sequence[Buffer]) -> dict[str, Buffer]:
+    """Buffers with their places in memory: of those that are free the one that was freed last is taken again where it
+    is large enough, else new memory."""
+    made: dict[str, Buffer] = {}
+    for one in buffers:
+        if total_bytes(made, per_thread=one.per_thread) + one.bytes > MOST_BYTES:
+            continue
+        alike = [b for b in made.values() if b.per_thread == one.per_thread]
+        alive = [b for b in alike if b.last >= one.first]
+        free = sorted((b for b in alike if b.last < one.first), key=lambda b: (-b.last, b.offset))
+        places = [b.offset for b in free]
+        places.append(max((b.offset + b.bytes for b in alike), default=0))
+        offset = next(at for at in places if all(at + one.bytes <= b.offset or b.offset + b.bytes <= at for b in alive))
+        made[one.array] = replace(one, offset=offset)
+    return made
+
+
+def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | None:
+    """Which array is written while values of another one are in the same bytes, or None. Raises QuotaExceeded.
+
+    The places of buffers are chosen by the order of leaves; this looks at the instances: between a write and a read of
+    its value, in one iteration of the loops that both are inside of, nothing else may be written there.
+    """
+    of = {s.name: s for s in scop.statements if s.name in set(statements(tree))}
+    when = times(tree, of)
+    for one in buffers.values():
+        others = [
+            b
+            for b in buffers.values()
+            if b is not one
+            and b.per_thread == one.per_thread
+            and b.offset < one.offset + one.bytes
+            and one.offset < b.offset + b.bytes
+        ]
+        if not others:
+            continue
+        using = [s for s in of.values() if any(a.array == one.array for a in s.accesses)]
+        with quota("the legality check"):
+            for pairs in last_writes(using, one.array, scop.context).relations:
+                # { written -> read }, times
+                alive = pairs.apply_domain(when[isl.domain_name(pairs)]).apply_range(when[isl.range_name(pairs)])
+                for other in others:
+                    for s in of.values():
+                        if not any(a.write and a.array == other.array for a in s.accesses):
+                            continue
+                        at = when[s.name].range()
+                        after = isl.Map.lex_le(at.get_space()).intersect_range(at)
+                        before = isl.Map.lex_le(at.get_space()).intersect_domain(at)
+                        if not alive.intersect(after.apply_range(before)).is_empty():
+                            return f"{other.array} would be written where values of {one.array} are still to be read"
+    return None

@@ -1,0 +1,125 @@
+"""Arrays of which only a part is in memory: the same results, the bytes that one iteration needs, never two values in
+one place."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydl.dependences.nests import nests
+from polydl.lower.emit import generate
+from polydl.rewrite.canonical import Canonical, canonical
+from polydl.schedule.check import check
+from polydl.schedule.ordered import ordered
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.storage import overlapping, storage, total_bytes
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Merge, Microkernel, Parallelize, Permute, Tile, Vectorize
+from polydl.schedule.tree import Sequence as InOrder
+from tests.frontend.reading import scop
+from tests.schedule.test_jam import functions
+
+ROWS = 20
+LAYERS = """#define M 20
+#include <math.h>
+void f(float A[restrict M][24], float B[restrict 24][40], float C[restrict 40][33], float D[restrict 33][17],
+       float Y[restrict M][17])
+{
+    float P[M][40], Q[M][33], R[M][33];
+    for (int i = 0; i < M; i++) for (int j = 0; j < 40; j++) P[i][j] = 1;
+    for (int i = 0; i < M; i++) for (int j = 0; j < 40; j++) for (int l = 0; l < 24; l++) P[i][j] += A[i][l] * B[l][j];
+    for (int i = 0; i < M; i++) for (int j = 0; j < 33; j++) Q[i][j] = 0;
+    for (int i = 0; i < M; i++) for (int j = 0; j < 33; j++) for (int l = 0; l < 40; l++) Q[i][j] += P[i][l] * C[l][j];
+    for (int i = 0; i < M; i++) for (int j = 0; j < 33; j++) R[i][j] = Q[i][32 - j] > 0 ? Q[i][j] : 2;
+    for (int i = 0; i < M; i++) for (int j = 0; j < 17; j++) Y[i][j] = 0;
+    for (int i = 0; i < M; i++) for (int j = 0; j < 17; j++) for (int l = 0; l < 33; l++) Y[i][j] += R[i][l] * D[l][j];
+}
+"""
+"""Three products and something between them."""
+
+
+def _sum(columns: int) -> list[Transform]:
+    kernel = Microkernel("i.1", "j", 4, columns, ("l",))
+    order, parallel = Permute(("i.0", "j", "i.1")), Parallelize(("i.0",))
+    return [Tile("i", (8,)), kernel, order, parallel, Merge("S0", 1)]
+
+
+def _plain(*, rows: bool) -> list[Transform]:
+    return [Parallelize(("i",)), *([Vectorize()] if rows else []), Merge("S0", 1, (8,))]
+
+
+def program(folder: Path, text: str = LAYERS) -> Canonical:
+    return canonical(scop(folder, text))
+
+
+def tree_of(found: Canonical, *, rows: bool = False) -> InOrder:
+    every = nests(found.scop, found.dependences)
+    return program_tree([ordered(n, _sum(16) if n.contraction is not None else _plain(rows=rows)) for n in every])
+
+
+def test_what_is_in_memory(tmp_path: Path) -> None:
+    found = program(tmp_path)
+    tree = tree_of(found)
+    assert check(found.scop, tree, found.dependences) is None
+    made = storage(found.scop, tree)
+    assert {name: (b.elements, b.loops, b.per_thread) for name, b in made.items()} == {
+        "P": (8 * 40, 1, True), "Q": (8 * 33, 1, True), "R": (8 * 33, 1, True),
+    }  # fmt: skip
+    # R is made when P has been used for the last time: two of the three are alive at once.
+    assert made["R"].offset == made["P"].offset != made["Q"].offset
+    assert total_bytes(made, per_thread=True) == 2 * 4096 and total_bytes(made, per_thread=False) == 0
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_results_are_the_same(tmp_path: Path, rows: bool) -> None:
+    found = program(tmp_path)
+    made = generate(found.scop, tree_of(found, rows=rows))
+    assert ("polydl_part_P[" in made.region and "_row_" in made.region) or not rows
+    code, rng = functions(found, made), np.random.default_rng(3)
+    shapes = [(ROWS, 24), (24, 40), (40, 33), (33, 17), (ROWS, 17)]
+    for _ in range(5):
+        given = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+        results = []
+        for name in ("before", "after"):
+            own = [one.copy() for one in given]
+            getattr(code, name)(*(one.ctypes.data_as(ctypes.c_void_p) for one in own))
+            results.append(own[-1])
+        assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_bytes_in_common_are_checked(tmp_path: Path) -> None:
+    found = program(tmp_path)
+    tree = tree_of(found)
+    (part,) = tree.children
+    made = storage(found.scop, tree)
+    assert overlapping(found.scop, part, made) is None
+    wrong = {**made, "Q": replace(made["Q"], offset=made["P"].offset)}
+    assert "would be written where values of" in str(overlapping(found.scop, part, wrong))
+
+
+@pytest.mark.parametrize(
+    ("change", "stays"),
+    [
+        (("float P[M][40]", "static float P[M][40]"), ()),
+        (("    float P[M][40], Q[M][33], R[M][33];\n", "    float P[M][40], Q[M][33];\n"), ("R",)),
+        (("+= R[i][l] * D", "+= R[M - 1 - i][l] * D"), ("R",)),
+        (("= Q[i][32 - j] > 0", "= Q[0][32 - j] > 0"), ("Q",)),
+    ],
+    ids=["static", "read by the caller", "used in another iteration", "used everywhere"],
+)
+def test_what_is_used_elsewhere_stays(tmp_path: Path, change: tuple[str, str], stays: tuple[str, ...]) -> None:
+    """Where the merge is legal, as it may be for serial loops, or not: memory is the value of a tree."""
+    text = LAYERS.replace(*change)
+    text = text if "R[M][33]" in text else text.replace("float Y[", "float R[restrict M][33], float Y[")
+    found = program(tmp_path, text)
+    assert set(storage(found.scop, tree_of(found))) == {"P", "Q", "R"} - set(stays)
+
+
+def test_nothing_where_nothing_is_shared(tmp_path: Path) -> None:
+    found = program(tmp_path)
+    alone = [ordered(nest, ()) for nest in nests(found.scop, found.dependences)]
+    assert storage(found.scop, program_tree(alone)) == {}
