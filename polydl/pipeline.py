@@ -47,6 +47,7 @@ from polydl.search.fuse_file import fused_file
 from polydl.search.fused_variants import fused_variants
 from polydl.search.legal_ways import Ways, ways
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
+from polydl.search.merged_variants import merged_variants
 from polydl.search.proofs import proved
 from polydl.search.scoring import scored
 from polydl.search.shortlist import compiled, how_many, shortlist
@@ -312,8 +313,8 @@ def _unread(why: PolyDLError, where: Span | None) -> str:
 
 
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
-    """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), all in the order of
-    their scores. Raises QuotaExceeded."""
+    """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), or that share loops
+    (polydl.search.merged_variants), all in the order of their scores. Raises QuotaExceeded."""
     if not o.fuse or o.loops or o.schedule is not None:
         return ranking
     fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
@@ -321,8 +322,10 @@ def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -
     base = rank(fused.scop, options=o, progress=tell) if fused.changed else ranking
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))
     found, refused = fused_variants(base.variants, fused, estimator, o.effort)
-    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused))
-    variants = tuple(sorted([*found, *ranking.variants], key=lambda variant: variant.score))
+    best = sorted([*found, *base.variants], key=lambda variant: variant.score)
+    merged, apart = merged_variants(best, estimator, o.space)
+    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused), *apart)
+    variants = tuple(sorted([*merged, *found, *ranking.variants], key=lambda variant: variant.score))
     return replace(ranking, variants=variants, given_up=notes, fused=fused)
 
 

@@ -370,9 +370,8 @@ def _copied(
         same = address(order.scop, printed, at).apply_range(address(order.scop, copy, copy.target).reverse())
         earlier = same.intersect(order.time(copy).lex_lt_map(when).reverse()).apply_range(order.time(copy))
         last = earlier if last is None else last.union(earlier)
-    if any(
-        p.target is not None and p.target.base == at.base and p.kind not in WRITES for p in order.program.statements
-    ):
+    stored = [p.target for p in order.program.statements if p.kind not in WRITES and p.target is not None]
+    if any(target.base == at.base for target in stored):
         raise Unreadable(f"line {printed.line}: {at.base} holds a part of an array at a time, which is not followed")
     if last is None or not printed.domain.is_subset(last.domain()):
         raise Wrong(f"line {printed.line}: elements of {at.base} that were never copied there")

@@ -13,6 +13,7 @@ from polydl.kernels.innermost import RowOptions
 from polydl.kernels.tree_rows import Inside, becomes_row
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.locality.contiguity import units_of
+from polydl.model.scop import Scop
 from polydl.rank.batches import box_accesses, layouts
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray
@@ -63,11 +64,16 @@ class Footprints:
             extents += [int(r) for r in work.ranges]
         self._width = len(names)
         accesses = [access for name in self.works for access in self._accesses(name)]
-        scop = next(iter(self.works.values())).scop
+        scop = self.scop
         arrays = dict.fromkeys(a.array for a in accesses)
         bytes_of = {a: scop.arrays[a].element.bytes for a in arrays}
         statements = [work.statement for work in self.works.values()]
         self.nest = BoxNest(tuple(names), tuple(extents), tuple(accesses), bytes_of, layouts(scop, statements, arrays))
+
+    @property
+    def scop(self) -> Scop:
+        """The program of the statements."""
+        return next(iter(self.works.values())).scop
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -18,9 +18,11 @@ from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
 from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, iteration_cycles, way_of_compiler
+from polydl.rank.ranker import FloatArray
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed
+from polydl.schedule.storage import part_storage
 from polydl.schedule.tree import (
     Band,
     Copy,
@@ -52,6 +54,8 @@ class Row:
     """Arrays that are read from a copy there."""
     called: bool = False
     """It is inside of a microkernel's call."""
+    parts: tuple[tuple[str, Box], ...] = ()
+    """Arrays of which a part is in memory at a time, and what touches no more than that part."""
 
 
 @dataclass
@@ -64,6 +68,8 @@ class Program:
     _paths: dict[str, Path] = field(default_factory=dict)
     _left: dict[str, float] = field(default_factory=dict)
     """By statement the part of its instances that no kernel runs."""
+    _parts: Mapping[str, int] = field(default_factory=dict)
+    """Arrays of which a part is in memory at a time: by array the loops outside of its use."""
     _options: Mapping[str, RowOptions] = field(default_factory=dict)
     """By statement what innermost loops around it may become; those around others stay loops."""
 
@@ -74,6 +80,8 @@ class Program:
             name: Path(works[name], tuple(step for step in path if isinstance(step, Member)))
             for name, path in paths(tree).items()
         }
+        made = part_storage(self.footprints.scop, tree) if works else {}
+        self._parts = {n: b.loops for n, b in made.items() if n in self.footprints.arrays}
         self._left = dict.fromkeys(self._paths, 1.0)
         self._options = row_options(next(iter(works.values())).scop, tree) if works else {}
         for kernel in kernels(tree):
@@ -87,7 +95,22 @@ class Program:
         return len(self.rows) - 1
 
     def _piece(self, names: Sequence[str], level: int) -> int:
-        return self.row(Row(tuple(self._paths[name].part(level) for name in names)))
+        parts = tuple(
+            (array, tuple(self._paths[name].part(loops) for name in names))
+            for array, loops in self._parts.items()
+            if level < loops
+        )
+        return self.row(Row(tuple(self._paths[name].part(level) for name in names), parts=parts))
+
+    def touched(self, unit: int) -> FloatArray:
+        """(rows, arrays): bytes of the units of so many bytes that each row touches."""
+        found = self.footprints.touched([row.box for row in self.rows], unit)
+        for number, row in enumerate(self.rows):
+            for array, box in row.parts:
+                column = self.footprints.arrays.index(array)
+                part = self.footprints.touched([box], unit)[0][column]
+                found[number, column] = min(found[number, column], part)
+        return found
 
     def _step(self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False) -> Step:
         """`level` loops are outside of the node, the last of them is `around`, of so many iterations. `beside`: there

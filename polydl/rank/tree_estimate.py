@@ -81,7 +81,7 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
     late: dict[str, FloatArray] = {}
     direct = np.array([[float(a not in program.rows[b.row].packed) for a in footprints.arrays] for b in bodies])
     for place, cache in enumerate(machine.caches):
-        lines = footprints.touched([row.box for row in program.rows], cache.line_bytes)
+        lines = program.touched(cache.line_bytes)
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
         times = dict(crowding)
         for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
@@ -145,7 +145,7 @@ def _passes(footprints: Footprints, streamed: Collection[str] = ()) -> FloatArra
 def _walks(program: Program, root: Step, shared: Threads, bodies: Sequence[Innermost]) -> FloatArray:
     """Per body the translations that one thread looks up in the page table."""
     footprints, tlb = program.footprints, program.machine.tlb
-    pages = footprints.touched([row.box for row in program.rows], tlb.page_bytes) / tlb.page_bytes
+    pages = program.touched(tlb.page_bytes) / tlb.page_bytes
     for number, row in enumerate(program.rows):
         for array in row.packed:
             column = footprints.arrays.index(array)

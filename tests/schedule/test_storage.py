@@ -12,6 +12,8 @@ import pytest
 
 from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
+from polydl.lower.splice import splice
+from polydl.prove import prove
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.check import check
 from polydl.schedule.ordered import ordered
@@ -89,6 +91,14 @@ def test_results_are_the_same(tmp_path: Path, rows: bool) -> None:
             getattr(code, name)(*(one.ctypes.data_as(ctypes.c_void_p) for one in own))
             results.append(own[-1])
         assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_the_proof_is_open(tmp_path: Path) -> None:
+    """It follows copies in memory of their own, not yet values that are made there."""
+    found = program(tmp_path)
+    made = [generate(found.scop, tree_of(found), instances=named) for named in (False, True)]
+    proof = prove(found, *(splice(found.scop.source, [(found.scop, one)], "") for one in made))
+    assert proof.verdict == "open" and "holds a part of an array" in proof.reason
 
 
 def test_bytes_in_common_are_checked(tmp_path: Path) -> None:

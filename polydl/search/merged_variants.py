@@ -1,0 +1,271 @@
+"""Variants whose neighbouring nests share loops (`schedule.transforms.merge`), made of the best ones without.
+
+Which loops may be one is what the dependences say: a loop of a nest and one of a neighbour are bound where every
+dependence between the two has the same value of both ("axis binding" in Li et al., "oneDNN Graph Compiler", CGO 2024,
+section V, there from the kinds of operators). All neighbours that have bound loops share them; the last of these loops
+is tiled, and estimates choose among a few tile sizes. What comes out has passed the exact check.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
+from polydl.dependences.analysis import Dependence, Kind
+from polydl.dependences.directions import nest_legality
+from polydl.dependences.nests import Nest
+from polydl.model import isl
+from polydl.rank.block_shapes import register_blocks_for
+from polydl.rank.estimator import Estimator
+from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.loops import LoopTransform, NestLoops, apply
+from polydl.schedule.ordered import Ordered, ordered
+from polydl.schedule.program_tree import starting_from_zero
+from polydl.schedule.quick_legality import is_legal
+from polydl.schedule.recipe import Recipe
+from polydl.schedule.transforms import Merge, Parallelize, Permute, Tile, pack
+from polydl.schedule.transforms.register_block import inside_tiles, microkernels
+from polydl.search.variant import Variant
+
+BASES = 2
+"""Variants of different families that are made of, at most."""
+TILES = (14, 16, 24, 28, 32, 48, 56, 64, 96, 112, 128, 192, 224, 256)
+"""Iterations of the last shared loop in a tile that are tried: multiples of the usual rows of register blocks."""
+KEPT = 4
+"""Variants that are kept of each base, the best by estimate."""
+CHECKS = 8
+"""Variants that are checked of each base, at most."""
+_AHEAD = 8
+"""Parallel iterations per thread from which on the load is balanced whatever is left over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring parts of a variant with bound loops."""
+
+    places: tuple[int, ...]
+    """Among the variant's parts."""
+    axes: tuple[tuple[int, ...], ...]
+    """Of each loop that they may share its position in each part's nest."""
+
+
+def merged_variants(
+    ranked: Sequence[Variant], estimator: Estimator, space: str
+) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
+    """Legal variants with shared loops, made of the best ones, each with its estimate; and what was refused, with the
+    reason. Raises QuotaExceeded."""
+    found: dict[str, Variant] = {}
+    refused: dict[str, None] = {}
+    for base in _bases(ranked):
+        tried = sorted(_variants(base, estimator, space), key=lambda variant: variant.score)
+        legal = 0
+        for variant in tried[:CHECKS]:
+            if legal == KEPT:
+                break
+            if variant.unusable is None:
+                legal += 1
+                found.setdefault(variant.id, variant)
+            else:
+                refused.setdefault(f"loops not shared: {variant.loops}: {variant.unusable}")
+    return tuple(found.values()), tuple(refused)
+
+
+def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
+    """The best variants that differ in what is fused or in rows."""
+    seen: set[object] = set()
+    for variant in ranked:
+        kind = tuple((part.into and part.into.into, part.rows is not None, part.how is None) for part in variant.parts)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        yield variant
+        if len(seen) == BASES:
+            return
+
+
+def _variants(base: Variant, estimator: Estimator, space: str) -> Iterator[Variant]:
+    """Variants of all stretches that share loops, with each of the tile sizes."""
+    gone = set(starting_from_zero(base.parts).values())
+    nests = {nest.name: nest for nest in estimator.nests}
+    stretches = list(_stretches(base, nests, gone))
+    if not stretches:
+        return
+    for size in (0, *TILES):
+        parts = list(base.parts)
+        changed = False
+        for stretch in stretches:
+            made = _made(base, stretch, nests, size, estimator, space)
+            if made is not None:
+                changed = True
+                for place, part in zip(stretch.places, made, strict=True):
+                    parts[place] = part
+        if not changed:
+            continue
+        beyond = base.recipe.nests[len(base.parts) :]
+        recipe = Recipe((*(part.recipe for part in parts), *beyond))
+        variant = replace(base, recipe=recipe, parts=tuple(parts))
+        try:
+            estimate = estimator.whole(variant.tree, base.estimate)
+        except (IllegalVariant, QuotaExceeded):
+            continue
+        yield variant.estimated(estimate)
+
+
+def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str]) -> Iterator[Stretch]:
+    """The longest runs of parts with bound loops, from the first part on. What runs inside of a microkernel, or is done
+    away with by one, is in nobody's way."""
+    own = [p for p, part in enumerate(base.parts) if part.into is None and part.name not in gone]
+    inside: dict[str, set[str]] = {}
+    for part in base.parts:
+        into = part.into.into if part.into is not None else part.name
+        inside.setdefault(into, set()).update(s.name for s in part.statements)
+    places: list[int] = []
+    axes: list[tuple[int, ...]] = []
+    for place in own:
+        part = base.parts[place]
+        if part.name not in nests or (part.loops is None and part.statements != nests[part.name].statements):
+            if len(places) > 1:
+                yield Stretch(tuple(places), tuple(axes))
+            places, axes = [], []
+            continue
+        if places and (further := _further(base, places, axes, place, nests, inside)):
+            places.append(place)
+            axes = further
+            continue
+        if len(places) > 1:
+            yield Stretch(tuple(places), tuple(axes))
+        places, axes = [place], [(p,) for p in range(len(nests[part.name].loops))]
+    if len(places) > 1:
+        yield Stretch(tuple(places), tuple(axes))
+
+
+def _further(
+    base: Variant,
+    places: Sequence[int],
+    axes: Sequence[tuple[int, ...]],
+    place: int,
+    nests: Mapping[str, Nest],
+    inside: Mapping[str, set[str]],
+) -> list[tuple[int, ...]]:
+    """The axes that a stretch has in common with one more part; none where nothing binds it."""
+    name = base.parts[place].name
+    between = [
+        (at, d)
+        for at, other in enumerate(places)
+        for d in base.origin.dependences
+        if d.kind is not Kind.RAR and d.source in inside[base.parts[other].name] and d.target in inside[name]
+    ]
+    if not any(d.kind is Kind.RAW for _, d in between):
+        return []
+    found: list[tuple[int, ...]] = []
+    for axis in axes:
+        for loop in range(len(nests[name].loops)):
+            if all(one[-1] != loop for one in found) and all(_bound(d, axis[at], loop) for at, d in between):
+                found.append((*axis, loop))
+                break
+    return found
+
+
+def _bound(d: Dependence, source: int, target: int) -> bool:
+    """Whether two loops have the same value in all pairs of a dependence."""
+    if source >= isl.domain_arity(d.relation) or target >= isl.range_arity(d.relation):
+        return False
+    return isl.distance(d.relation, source, target) == 0
+
+
+def _made(
+    base: Variant, stretch: Stretch, nests: Mapping[str, Nest], size: int, estimator: Estimator, space: str
+) -> list[Ordered] | None:
+    """The parts of a stretch with shared loops, the last of which is tiled by `size` (0: the loops around it are shared
+    alone). None where that makes no sense or does not fit."""
+    parts = [base.parts[place] for place in stretch.places]
+    axes = stretch.axes if size else stretch.axes[:-1]
+    first = nests[parts[0].name]
+    trips = [first.counts[first.loops[axis[0]]].extent for axis in axes]
+    if not axes or any(trip is None for trip in trips):
+        return None
+    if size and (trips[-1] or 0) <= size:
+        return None
+    known = [trip or 1 for trip in trips]
+    known[-1] = -(-known[-1] // size) if size else known[-1]
+    parallel = _shared_out(known, estimator.threads)
+    if not parallel and estimator.threads > 1:
+        return None
+    written = {a.array for p in base.parts for s in p.statements for a in s.accesses if a.write}
+    made: list[Ordered] = []
+    for number, part in enumerate(parts):
+        nest = nests[part.name]
+        loops = [nest.loops[axis[number]] for axis in axes]
+        if nest.contraction is not None and part.loops is not None and part.loops.kernel is not None:
+            best = _with_kernel(base, nest, loops, size, parallel, written, estimator, space)
+            if best is None:
+                return None
+            made.append(Ordered.nest(best).after(Merge(parts[0].name, len(axes))))
+            continue
+        sizes = (*(1 for _ in axes[:-1]), size) if size else ()
+        one = part
+        if part.loops is not None:
+            rest = [loop for loop in nest.loops if loop not in loops]
+            order = (*loops, *rest)
+            how: list[LoopTransform] = [] if order == nest.loops else [Permute(order)]
+            how += [Parallelize(tuple(loops[:parallel]))] if parallel else []
+            try:
+                one = ordered(nest, [*how, *part.later])
+            except InputError:
+                return None
+        made.append(one.after(Merge(parts[0].name, len(axes), sizes)))
+    return made
+
+
+def _shared_out(trips: Sequence[int], threads: int) -> int:
+    """How many of the shared loops are parallel, from the outermost one on: as many as keep all threads at work."""
+    work = 1
+    for count, trip in enumerate(trips, start=1):
+        work *= trip
+        if threads > 1 and (work % threads == 0 or work >= threads * _AHEAD):
+            return count
+    return len(trips) if 1 < threads <= work else 0
+
+
+def _with_kernel(
+    base: Variant,
+    nest: Nest,
+    shared: Sequence[str],
+    size: int,
+    parallel: int,
+    written: Container[str],
+    estimator: Estimator,
+    space: str,
+) -> NestLoops | None:
+    """The best loops of a nest with a microkernel inside of the shared ones; None where no block fits."""
+    legality = nest_legality(nest, base.origin.dependences, reassociate=base.origin.reassociate)
+    limits = Limits(nest, legality, SPACES[space], register_blocks_for(estimator.machine), estimator.threads)
+    tiles = (Tile(shared[-1], (size,)),) if size else ()
+    outer = (*shared[:-1], f"{shared[-1]}.0") if size else tuple(shared)
+    found: list[NestLoops] = []
+    for kernel in microkernels(limits):
+        if kernel is None or set(kernel.reduce) & set(shared):
+            continue
+        try:
+            start = apply(nest, (*tiles, inside_tiles(kernel, tiles)))
+        except InputError:
+            continue
+        inner = [loop.name for loop in start.loops if loop.name not in outer]
+        if len(inner) + len(outer) != len(start.loops):
+            continue
+        for rest in itertools.permutations(inner):
+            try:
+                made = Permute((*outer, *rest)).applied(start)
+                made = Parallelize(outer[:parallel]).applied(made) if parallel else made
+            except InputError:
+                continue
+            if is_legal(made, limits.legality):
+                found += [one for one in pack.choices(made, limits) if _packs_fit(one, len(outer), written)]
+    return estimator.best_first(nest, found)[0][0] if found else None
+
+
+def _packs_fit(made: NestLoops, shared: int, written: Container[str]) -> bool:
+    """Whether what the program itself makes is copied inside of the shared loops."""
+    return all(made.pack_depth(p) >= shared or made.operand(p.operand).array not in written for p in made.packs)
