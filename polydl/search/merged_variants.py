@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.directions import nest_legality
@@ -37,6 +39,8 @@ KEPT = 4
 """Variants that are kept of each base, the best by estimate."""
 CHECKS = 8
 """Variants that are checked of each base, at most."""
+PROMISE = 1.1
+"""Part of the base's time that a variant may take by estimate: others are not looked at."""
 _AHEAD = 8
 """Parallel iterations per thread from which on the load is balanced whatever is left over."""
 
@@ -59,16 +63,16 @@ def merged_variants(
     found: dict[str, Variant] = {}
     refused: dict[str, None] = {}
     for base in _bases(ranked):
-        tried = sorted(_variants(base, estimator, space), key=lambda variant: variant.score)
+        worth = [v for v in _variants(base, estimator, space) if v.score <= PROMISE * base.score]
         legal = 0
-        for variant in tried[:CHECKS]:
+        for variant in sorted(worth, key=lambda variant: variant.score)[:CHECKS]:
             if legal == KEPT:
                 break
             if variant.unusable is None:
                 legal += 1
                 found.setdefault(variant.id, variant)
             else:
-                refused.setdefault(f"loops not shared: {variant.loops}: {variant.unusable}")
+                refused[f"loops not shared: {variant.unusable}"] = None
     return tuple(found.values()), tuple(refused)
 
 
@@ -89,7 +93,7 @@ def _variants(base: Variant, estimator: Estimator, space: str) -> Iterator[Varia
     """Variants of all stretches that share loops, with each of the tile sizes."""
     gone = set(starting_from_zero(base.parts).values())
     nests = {nest.name: nest for nest in estimator.nests}
-    stretches = list(_stretches(base, nests, gone))
+    stretches = list(_stretches(base, nests, gone, estimator.threads))
     if not stretches:
         return
     for size in (0, *TILES):
@@ -113,7 +117,7 @@ def _variants(base: Variant, estimator: Estimator, space: str) -> Iterator[Varia
         yield variant.estimated(estimate)
 
 
-def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str]) -> Iterator[Stretch]:
+def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], threads: int) -> Iterator[Stretch]:
     """The longest runs of parts with bound loops, from the first part on. What runs inside of a microkernel, or is done
     away with by one, is in nobody's way."""
     own = [p for p, part in enumerate(base.parts) if part.into is None and part.name not in gone]
@@ -130,15 +134,25 @@ def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str]) -
                 yield Stretch(tuple(places), tuple(axes))
             places, axes = [], []
             continue
-        if places and (further := _further(base, places, axes, place, nests, inside)):
+        free = _free(base, nests[part.name], threads)
+        if places and (further := _further(base, places, axes, place, free, inside)):
             places.append(place)
             axes = further
             continue
         if len(places) > 1:
             yield Stretch(tuple(places), tuple(axes))
-        places, axes = [place], [(p,) for p in range(len(nests[part.name].loops))]
+        places, axes = [place], [(p,) for p in free]
     if len(places) > 1:
         yield Stretch(tuple(places), tuple(axes))
+
+
+def _free(base: Variant, nest: Nest, threads: int) -> list[int]:
+    """The loops of a nest that may be shared: with several threads, those that may run in parallel."""
+    if threads == 1:
+        return list(range(len(nest.loops)))
+    legality = nest_legality(nest, base.origin.dependences, reassociate=base.origin.reassociate)
+    parallel = legality.parallel_loops(nest)
+    return [place for place, loop in enumerate(nest.loops) if loop in parallel]
 
 
 def _further(
@@ -146,10 +160,11 @@ def _further(
     places: Sequence[int],
     axes: Sequence[tuple[int, ...]],
     place: int,
-    nests: Mapping[str, Nest],
+    free: Sequence[int],
     inside: Mapping[str, set[str]],
 ) -> list[tuple[int, ...]]:
-    """The axes that a stretch has in common with one more part; none where nothing binds it."""
+    """The axes that a stretch has in common with one more part; none where nothing binds it. `free`: places of the
+    loops of the part that may be shared."""
     name = base.parts[place].name
     between = [
         (at, d)
@@ -161,7 +176,7 @@ def _further(
         return []
     found: list[tuple[int, ...]] = []
     for axis in axes:
-        for loop in range(len(nests[name].loops)):
+        for loop in free:
             if all(one[-1] != loop for one in found) and all(_bound(d, axis[at], loop) for at, d in between):
                 found.append((*axis, loop))
                 break
@@ -248,6 +263,9 @@ def _with_kernel(
     for kernel in microkernels(limits):
         if kernel is None or set(kernel.reduce) & set(shared):
             continue
+        if size and kernel.rows == shared[-1]:
+            # Rows of a block divide those of a tile: the next smaller number that does.
+            kernel = structs.replace(kernel, m=next(m for m in range(kernel.m, 0, -1) if size % m == 0))
         try:
             start = apply(nest, (*tiles, inside_tiles(kernel, tiles)))
         except InputError:

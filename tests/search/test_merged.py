@@ -1,0 +1,128 @@
+"""Neighbours share loops where dependences bind them, results stay the same, and nothing depends on spelling."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydl.lower.splice import splice
+from polydl.options import Options
+from polydl.pipeline import load, rank, with_fused
+from polydl.search.variant import Variant
+from tests.oracle.native import compile_c
+
+ATTENTION = (Path(__file__).parents[2] / "experiments" / "kernels" / "attention.c").read_text(encoding="utf-8")
+OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
+
+
+def merged(folder: Path, text: str, defines: Mapping[str, int | str]) -> list[Variant]:
+    """The variants with shared loops, best first."""
+    file = folder / "program.c"
+    file.write_text(text, encoding="utf-8")
+    (scop,) = load(file, OPTIONS, defines=defines).scops
+    found = with_fused(rank(scop, options=OPTIONS), OPTIONS).variants
+    return [variant for variant in found if any(part.merge is not None for part in variant.parts)]
+
+
+def functions(variant: Variant, name: str, defines: Mapping[str, int | str]) -> ctypes.CDLL:
+    source = variant.program.source
+    after = splice(source, [(variant.program, variant.generated)], "")
+    given = "".join(f"#define {key} {value}\n" for key, value in defines.items())
+    texts = [
+        given + re.sub(rf"\b{name}\(", f"{new}(", text) for new, text in (("before", source.text), ("after", after))
+    ]
+    return compile_c(texts, ("-std=gnu11", "-O2", "-march=native", "-w"))
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) * scale
+        scores = scores if mask is None else scores + mask
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.asarray(scores / scores.sum(-1, keepdims=True) @ v.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("heads", "length", "depth", "mask", "large"),
+    [(4, 77, 24, False, 1.0), (2, 33, 16, True, 1.0), (3, 129, 32, False, 1e4)],
+)
+def test_attention(tmp_path: Path, heads: int, length: int, depth: int, mask: bool, large: float) -> None:
+    """Of any length, with masked rows and with logits that overflow without their maximum."""
+    scale = 1 / math.sqrt(depth)
+    defines: dict[str, int | str] = {"HEADS": heads, "S": length, "D": depth, "SCALE": f"{scale!r}f"}
+    defines |= {"MASK": 1} if mask else {}
+    found = merged(tmp_path, ATTENTION, defines)
+    assert found and "polydl_part_p[" in found[0].generated.region
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.standard_normal((heads, length, depth)).astype(np.float32) for _ in range(3))
+    q *= large
+    additive = np.where(rng.random((length, length)) < 0.3, -np.inf, 0).astype(np.float32)
+    additive[1], additive[:, 0] = -np.inf, np.where(np.arange(length) == 1, -np.inf, 0)
+    given = [q, k, v, *([additive] if mask else [])]
+    code = functions(found[0], "attention", defines)
+    results = []
+    for name in ("before", "after"):
+        out = np.zeros_like(q)
+        getattr(code, name)(*(one.ctypes.data_as(ctypes.c_void_p) for one in (*given, out)))
+        results.append(out)
+    exact = attention(q, k, v, scale, additive if mask else None)
+    rows = np.isfinite(exact).all(-1)
+    assert (np.isnan(results[1]) == np.isnan(results[0])).all() and (~rows).sum() == (heads if mask else 0)
+    # Products of 1e4 are rounded to about 1e-3 before they are exponents.
+    assert np.abs(results[1] - exact)[rows].max() < (1e-5 if large == 1 else 2e-2)
+
+
+CHAIN = """void f(float A[restrict M][20], float B[restrict 20][36], float C[restrict 36][24], float Y[restrict M][24])
+{
+    static float P[M][36];
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < 36; j++) {
+            P[i][j] = 1;
+            for (int k = 0; k < 20; k++)
+                P[i][j] += A[i][k] * B[k][j];
+            P[i][j] = P[i][j] > 0 ? P[i][j] : 0;
+        }
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < 24; j++) {
+            Y[i][j] = 0;
+            for (int k = 0; k < 36; k++)
+                Y[i][j] += P[READ][k] * C[k][j];
+        }
+}
+"""
+
+
+@pytest.mark.parametrize("rows", [64, 100, 33])
+def test_layers(tmp_path: Path, rows: int) -> None:
+    """Integers: exact, whatever the order."""
+    defines: dict[str, int | str] = {"M": rows, "READ": "i"}
+    found = merged(tmp_path, CHAIN, defines)
+    rng = np.random.default_rng(rows)
+    shapes = ((rows, 20), (20, 36), (36, 24))
+    given = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    for variant in found:
+        code = functions(variant, "f", defines)
+        results = []
+        for name in ("before", "after"):
+            out = np.zeros((rows, 24), np.float32)
+            getattr(code, name)(*(one.ctypes.data_as(ctypes.c_void_p) for one in (*given, out)))
+            results.append(out)
+        assert results[0].tobytes() == results[1].tobytes(), variant.loops
+    assert found or rows == 33
+
+
+def test_what_reads_other_rows_is_not_merged(tmp_path: Path) -> None:
+    assert merged(tmp_path, CHAIN, {"M": 64, "READ": "(M - 1 - i)"}) == []
+
+
+def test_the_same_each_time(tmp_path: Path) -> None:
+    def made() -> Sequence[tuple[str, str]]:
+        return [(v.id, v.generated.region) for v in merged(tmp_path, CHAIN, {"M": 64, "READ": "i"})]
+
+    assert made() == made() != []
