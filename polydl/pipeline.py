@@ -323,7 +323,7 @@ def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))
     found, refused = fused_variants(base.variants, fused, estimator, o.effort)
     best = sorted([*found, *base.variants], key=lambda variant: variant.score)
-    merged, apart = merged_variants(best, estimator, o.space)
+    merged, apart = merged_variants(best, estimator, o)
     notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused), *apart)
     variants = tuple(sorted([*merged, *found, *ranking.variants], key=lambda variant: variant.score))
     return replace(ranking, variants=variants, given_up=notes, fused=fused)

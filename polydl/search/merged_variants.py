@@ -18,10 +18,12 @@ from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
+from polydl.kernels.pack_ahead import constant_operands, packed_ahead
 from polydl.model import isl
+from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.estimator import Estimator
-from polydl.schedule.limits import SPACES, Limits
+from polydl.schedule.limits import SPACES, Limits, Space
 from polydl.schedule.loops import LoopTransform, NestLoops, apply
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import starting_from_zero
@@ -55,15 +57,26 @@ class Stretch:
     """Of each loop that they may share its position in each part's nest."""
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What loops of nests are looked at."""
+
+    space: Space
+    ahead: tuple[str, ...]
+    """Arrays that are packed ahead of time."""
+
+
 def merged_variants(
-    ranked: Sequence[Variant], estimator: Estimator, space: str
+    ranked: Sequence[Variant], estimator: Estimator, o: Options
 ) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
     """Legal variants with shared loops, made of the best ones, each with its estimate; and what was refused, with the
     reason. Raises QuotaExceeded."""
     found: dict[str, Variant] = {}
     refused: dict[str, None] = {}
+    constant = constant_operands(estimator.scop, estimator.nests)
+    within = Within(SPACES[o.space], tuple(dict.fromkeys((*o.prepack, *constant))))
     for base in _bases(ranked):
-        worth = [v for v in _variants(base, estimator, space) if v.score <= PROMISE * base.score]
+        worth = [v for v in _variants(base, estimator, within) if v.score <= PROMISE * base.score]
         legal = 0
         for variant in sorted(worth, key=lambda variant: variant.score)[:CHECKS]:
             if legal == KEPT:
@@ -89,7 +102,7 @@ def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
             return
 
 
-def _variants(base: Variant, estimator: Estimator, space: str) -> Iterator[Variant]:
+def _variants(base: Variant, estimator: Estimator, within: Within) -> Iterator[Variant]:
     """Variants of all stretches that share loops, with each of the tile sizes."""
     gone = set(starting_from_zero(base.parts).values())
     nests = {nest.name: nest for nest in estimator.nests}
@@ -100,7 +113,7 @@ def _variants(base: Variant, estimator: Estimator, space: str) -> Iterator[Varia
         parts = list(base.parts)
         changed = False
         for stretch in stretches:
-            made = _made(base, stretch, nests, size, estimator, space)
+            made = _made(base, stretch, nests, size, estimator, within)
             if made is not None:
                 changed = True
                 for place, part in zip(stretch.places, made, strict=True):
@@ -191,7 +204,7 @@ def _bound(d: Dependence, source: int, target: int) -> bool:
 
 
 def _made(
-    base: Variant, stretch: Stretch, nests: Mapping[str, Nest], size: int, estimator: Estimator, space: str
+    base: Variant, stretch: Stretch, nests: Mapping[str, Nest], size: int, estimator: Estimator, within: Within
 ) -> list[Ordered] | None:
     """The parts of a stretch with shared loops, the last of which is tiled by `size` (0: the loops around it are shared
     alone). None where that makes no sense or does not fit."""
@@ -214,7 +227,7 @@ def _made(
         nest = nests[part.name]
         loops = [nest.loops[axis[number]] for axis in axes]
         if nest.contraction is not None and part.loops is not None and part.loops.kernel is not None:
-            best = _with_kernel(base, nest, loops, size, parallel, written, estimator, space)
+            best = _with_kernel(base, nest, loops, size, parallel, written, estimator, within)
             if best is None:
                 return None
             made.append(Ordered.nest(best).after(Merge(parts[0].name, len(axes))))
@@ -252,11 +265,11 @@ def _with_kernel(
     parallel: int,
     written: Container[str],
     estimator: Estimator,
-    space: str,
+    within: Within,
 ) -> NestLoops | None:
     """The best loops of a nest with a microkernel inside of the shared ones; None where no block fits."""
     legality = nest_legality(nest, base.origin.dependences, reassociate=base.origin.reassociate)
-    limits = Limits(nest, legality, SPACES[space], register_blocks_for(estimator.machine), estimator.threads)
+    limits = Limits(nest, legality, within.space, register_blocks_for(estimator.machine), estimator.threads)
     tiles = (Tile(shared[-1], (size,)),) if size else ()
     outer = (*shared[:-1], f"{shared[-1]}.0") if size else tuple(shared)
     found: list[NestLoops] = []
@@ -281,6 +294,7 @@ def _with_kernel(
                 continue
             if is_legal(made, limits.legality):
                 found += [one for one in pack.choices(made, limits) if _packs_fit(one, len(outer), written)]
+    found = packed_ahead(base.program, nest, found, within.ahead) if within.ahead else found
     return estimator.best_first(nest, found)[0][0] if found else None
 
 
