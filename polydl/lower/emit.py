@@ -45,8 +45,8 @@ from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
-from polydl.schedule.storage import Buffer, part_storage
-from polydl.schedule.storage import storage as storage_of
+from polydl.schedule.part_storage import Buffer, part_storage
+from polydl.schedule.part_storage import storage as storage_of
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree import bands, kernels, summed_cut
 

@@ -22,7 +22,7 @@ from polydl.rank.ranker import FloatArray
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
 from polydl.schedule.loops import HILBERT, Packed
-from polydl.schedule.storage import part_storage
+from polydl.schedule.part_storage import part_storage
 from polydl.schedule.tree import (
     Band,
     Copy,

@@ -21,7 +21,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
 from polydl.schedule.loops import registers
-from polydl.schedule.storage import overlapping, part_storage
+from polydl.schedule.part_storage import overlapping, part_storage
 from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 

@@ -17,8 +17,8 @@ from polydl.prove import prove
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.check import check
 from polydl.schedule.ordered import ordered
+from polydl.schedule.part_storage import overlapping, storage, total_bytes
 from polydl.schedule.program_tree import program_tree
-from polydl.schedule.storage import overlapping, storage, total_bytes
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Merge, Microkernel, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Sequence as InOrder
