@@ -342,8 +342,8 @@ class _Comparison:
             if operation(a) != operation(b):
                 return why
             arms_alone = zip((a.then, a.otherwise), (b.then, b.otherwise), strict=True)
-            found = (self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in arms_alone)
-            return next((reason for reason in found if reason is not None), None)
+            reasons = (self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in arms_alone)
+            return next((reason for reason in reasons if reason is not None), None)
         if isinstance(a, Gather) and isinstance(b, Gather):
             return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):
