@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.best_two import BestTwo
 from polydl.kernels.contraction_blocks import Block, Contractions, ContractionUse, inside
 from polydl.kernels.copy import CopyPiece, Packing
 from polydl.kernels.family import Cycles, Family
@@ -18,6 +19,7 @@ from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa
 
 INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
+    BestTwo(),
     GeneralRow(),
 )  # fmt: skip
 """Of innermost loops: the first that matches runs them. Those for special loops stand before the general one."""

@@ -61,6 +61,27 @@ def shown(statement: Statement) -> str:
             "double d; if (B[i] > 0) { d = 2 * B[i]; m += d; n = d; }",
             ["d = ((B > 0) ? (2 * B) : 0.0)", "m += ((B > 0) ? d : (-0.0))", "n = ((B > 0) ? d : n)"],
         ),
+        (
+            "if (B[i] > m) { n = m; m = B[i]; } else if (B[i] > n) n = B[i];",
+            ["n = ((B > m) ? m : ((B > n) ? B : n))", "m = ((B > m) ? B : m)"],
+        ),
+        (
+            "if (B[i] > m) { m = B[i]; k = 3; } else n = m + k;",
+            ["n = ((B > m) ? n : (m + k))", "k = ((B > m) ? 3 : k)", "m = ((B > m) ? B : m)"],
+        ),
+        ("if (B[i] > 0) m = 1; else n = 1;", ["m = ((B > 0) ? 1 : m)", "n = ((B > 0) ? n : 1)"]),
+        (
+            "if (B[i] > 0) m = 1; else if (B[i] < -1) m = 2; else n = 3;",
+            ["m = ((B > 0) ? 1 : ((B < (-1)) ? 2 : m))", "n = ((B > 0) ? n : ((B < (-1)) ? n : 3))"],
+        ),
+        (
+            "if (B[i] > m) { m = B[i]; n = 1; } else { m = 2; n = 3; }",
+            ["n = ((B > m) ? 1 : 3)", "m = ((B > m) ? B : 2)"],
+        ),
+        (
+            "if (B[i] > 0) { m = n; n = 1; } else { m = 2; n = 3; }",
+            ["m = ((B > 0) ? n : 2)", "n = ((B > 0) ? 1 : 3)"],
+        ),
     ],
 )
 def test_what_becomes_of_them(body: str, becomes: list[str], tmp_path: Path) -> None:
@@ -80,17 +101,13 @@ def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:
         "if (B[i] > 0) B[i] = 0;",  # a store where nothing was stored
         "if (B[i] > m) { m = B[i]; n = m; }",  # the condition reads what the second assignment needs
         "if (B[i] > m + n) { m = B[i]; n = 2; }",
-        "if (B[i] > 0) m = 1; else n = 1;",
         "if (B[i] > 0) m = 1; else m += 1;",
         "if (B[i] > 0) w = m;",  # as a double on the way, a long would not come back as it was
         "if (B[i] > 0) t /= 2;",
         "if (B[i] > 0) at[i] = at[0]; else at[i] = F[i];",  # at[0] would become a float on the way
-        "if (B[i] > 0) m = 1; else if (B[i] < -1) m = 2; else n = 3;",
         "if (B[i] > 0) k += F[i];",  # an int is no float
         "if (B[i] > 0) { double d = B[i]; F[i] = d; }",  # a store where nothing was stored
         "if (B[i] > 0) { B[i] = 1; double d = B[i]; m += d; } else { B[i] = 2; m += 1; }",  # d reads what was stored
-        "if (B[i] > m) { m = B[i]; n = 1; } else { m = 2; n = 3; }",
-        "if (B[i] > 0) { m = n; n = 1; } else { m = 2; n = 3; }",
         "if (B[i] > 0) { int d = at[i]; m += d; }",  # an integer may be a subscript
         "if (B[i] > 0) { double d = B[i]; while (d > 1) d /= 2; m += d; }",
     ],

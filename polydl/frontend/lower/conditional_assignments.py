@@ -5,6 +5,7 @@
     if (x > t) s += x;                      s += x > t ? x : -0.0f;
     if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
     if (x < 0) x = 0; else if (x > 1) x = 1;        x = x < 0 ? 0 : x > 1 ? 1 : x;
+    if (x > a) { b = a; a = x; } else if (x > b) b = x;     b = x > a ? a : x > b ? x : b;  a = x > a ? x : a;
     if (x > 0) { t = f(x); y[i] = t; }      t = x > 0 ? f(x) : 0;  and the rest, of which only arms read t
 
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
@@ -93,7 +94,7 @@ def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
             others = [one for one in several if isinstance(one, c_ast.Assignment)]
             if len(others) < len(several):
                 return ()
-        return _pairs(condition, then, others, state)
+        return _pairs(condition, then, others, state) or _either(condition, then, others, state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
     found = tuple(one for one in made if one is not None)
     return found if len(found) == len(made) else ()
@@ -191,6 +192,40 @@ def _pairs(
     made = [_both(condition, (one,), (other,), state) for one, other in both]
     found = tuple(one for one in made if one is not None)
     return found if len(found) == len(made) else ()
+
+
+def _either(
+    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
+) -> tuple[c_ast.Assignment, ...]:
+    """The assignments of scalars that either arm makes, in an order in which none is read after it was made; none where
+    there is no such order, or an arm reads what it has made."""
+    arms = [{_text(one.lvalue): one for one in arm} for arm in (then, otherwise)]
+    if not all(arms) or any(len(made) < len(arm) for made, arm in zip(arms, (then, otherwise), strict=True)):
+        return ()
+    for arm in (then, otherwise):
+        for place, one in enumerate(arm):
+            if any(_target(one) in mentions(later.rvalue) for later in arm[place + 1 :]):
+                return ()
+    made: list[c_ast.Assignment] = []
+    for name, one in (arms[0] | arms[1]).items():
+        sides = [
+            arm.get(name) or c_ast.Assignment("=", one.lvalue, copy.deepcopy(one.lvalue), one.coord) for arm in arms
+        ]
+        if one.op != "=" or not _private(one.lvalue, state):
+            return ()
+        both = _both(condition, (sides[0],), (sides[1],), state)
+        if both is None:
+            return ()
+        made.append(both)
+    ordered: list[c_ast.Assignment] = []
+    while made:
+        free = (m for m in made if not any(_target(m) in mentions(o.rvalue) for o in made if o is not m))
+        found = next(free, None)
+        if found is None:
+            return ()
+        ordered.append(found)
+        made.remove(found)
+    return tuple(ordered)
 
 
 def _both(
