@@ -303,7 +303,7 @@ def _direct(kernel: Any, arrays: Tensors, threads: int) -> Callable[[], None]:
             alive.append(ctypes.c_long(p.default))
             pointers[at] = ctypes.addressof(alive[-1])
     call, where = kernel._call, ctypes.addressof(pointers)
-    return lambda: call(where, None, threads) if alive else None
+    return lambda: call(where, None, threads, None) if alive else None
 
 
 def _copy(bytes_: int, torch: Any) -> Callable[[], None]:
