@@ -29,6 +29,12 @@ RELEASED = 200_000.0
 """Work of a region (floating-point operations plus bytes) from which its calls release the interpreter's lock: that
 takes as long as some 10 µs of work are worth."""
 
+_HEAVY = 1e6
+"""Work of a group from which its products had better run in blocks."""
+_PRODUCTS = frozenset(
+    getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward")
+)
+
 Function = Callable[[list[Any]], Sequence[Any]]
 """Takes a list of inputs, which it empties, and returns the outputs."""
 
@@ -255,10 +261,22 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _F
                 waits[name] = partial(_raise, error)
         for number, group in begun:
             try:
-                made[number].append(_Made(group, waits[named[id(group)]]()))
+                code = waits[named[id(group)]]()
+                made[number].append(_Made(group, code))
             except Exception as error:  # noqa: BLE001  # as above
                 fails(group, error)
+                continue
+            if code.how == "ranked" and not code.kernels and not o.strict and _is_heavy_product(group):
+                for node in group.nodes:
+                    failed.nodes[node] = reason(node, "no microkernel fits its products: PyTorch's library is faster")
     return made
+
+
+def _is_heavy_product(group: Group) -> bool:
+    """Whether nearly all of a group's time is in sums of products, for which PyTorch has a library."""
+    return group.work >= _HEAVY and any(
+        getattr(node.target, "overloadpacket", None) in _PRODUCTS for node in group.nodes
+    )
 
 
 def _raise(error: Exception) -> GroupCode:

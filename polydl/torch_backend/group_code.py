@@ -26,6 +26,7 @@ from polydl.measure import Toolchain
 from polydl.measure.compiler import find_compiler, link_flags, run_compiler
 from polydl.options import Options
 from polydl.pipeline import optimize
+from polydl.schedule.tree import kernels
 from polydl.target.detect import read_processor
 from polydl.torch_backend.backend_options import BackendOptions
 
@@ -34,7 +35,7 @@ _TEXTS = Cache("torch_texts", ".json", 5000)
 _TIMEOUT = 300.0
 """Seconds that the compiler may take for a group."""
 _ENTRY = "polydl_call"
-_FORMAT = 2
+_FORMAT = 3
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 
@@ -51,6 +52,8 @@ class GroupCode:
     """Ids of the variants that polydl took, one for each of the text's regions that was optimized."""
     notes: tuple[str, ...]
     """What the search told people."""
+    kernels: int
+    """Places where microkernels run."""
     written: str
     """The C text of the group."""
     text: str
@@ -95,7 +98,7 @@ def begun(
     written = text(name)
     searched, path = _from_cache(key)
     if searched is None or path is None:
-        searched = _Searched(written, (), ()) if how == "as written" else _optimized(written, name, how, o)
+        searched = _Searched(written, (), (), 0) if how == "as written" else _optimized(written, name, how, o)
         compiling = compilers.submit(_compiled, key, searched.text + _entry(name, arguments), o)
         _TEXTS.write(key, json.dumps(asdict(searched)).encode())
 
@@ -132,6 +135,7 @@ class _Searched:
     variants: tuple[str, ...]
     notes: tuple[str, ...]
     """What the search told people."""
+    kernels: int
 
 
 def _from_cache(key: str) -> tuple[_Searched | None, Path | None]:
@@ -140,7 +144,9 @@ def _from_cache(key: str) -> tuple[_Searched | None, Path | None]:
     if document is None or _OBJECTS.read(key) is None:
         return None, None
     known = json.loads(document)
-    return _Searched(known["text"], tuple(known["variants"]), tuple(known["notes"])), _OBJECTS.path(key)
+    return _Searched(known["text"], tuple(known["variants"]), tuple(known["notes"]), known["kernels"]), _OBJECTS.path(
+        key
+    )
 
 
 def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searched, path: Path) -> GroupCode:
@@ -151,7 +157,9 @@ def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searche
     address = ctypes.cast(getattr(library, _ENTRY), ctypes.c_void_p).value
     if address is None:
         raise ToolchainError(f"the code of {name} has no {_ENTRY}")
-    code = GroupCode(name, how, searched.variants, searched.notes, written, searched.text, path, address, library)
+    code = GroupCode(
+        name, how, searched.variants, searched.notes, searched.kernels, written, searched.text, path, address, library
+    )
     with _lock:
         return _loaded.setdefault(key, code)
 
@@ -169,7 +177,8 @@ def _optimized(written: str, name: str, how: str, o: BackendOptions) -> _Searche
         warnings.simplefilter("always")
         done = optimize(written, Path(folder, "group.c"), options, run=measured)
     variants = tuple(one.chosen.id for one in done.scops if one.chosen is not None)
-    return _Searched(done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)))
+    used = sum(1 for one in done.scops if one.chosen is not None for _ in kernels(one.chosen.tree))
+    return _Searched(done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
 
 
 def _entry(name: str, arguments: int) -> str:

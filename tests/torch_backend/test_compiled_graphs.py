@@ -295,3 +295,20 @@ def test_a_region_that_is_measured_slower_is_left_to_eager(slower: bool) -> None
     if slower:
         assert not report.groups
         assert sum("measured" in one.why and "µs in eager PyTorch" in one.why for one in report.eager) == 6
+
+
+@pytest.mark.parametrize("kernels", [0, 1])
+def test_large_products_without_a_microkernel_are_left_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels: int
+) -> None:
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    group_code.forget()
+    searched = group_code._Searched
+    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, (), (), kernels))
+    x, w = torch.randn(128, 128), torch.randn(128, 128)
+    gm = graph(lambda x, w: ((x @ w).relu() + 1, x.exp()), [x, w])
+    run, report, _ = compile_graph(gm, (), BackendOptions(), LOWERINGS)
+    torch.testing.assert_close(run([x, w])[0], (x @ w).relu() + 1, rtol=1e-4, atol=1e-4)
+    assert any("exp" in one for group in report.groups for one in group.nodes)
+    assert [one.target for one in report.eager if "no microkernel" in one.why].count("aten.mm.default") == 1 - kernels
+    group_code.forget()
