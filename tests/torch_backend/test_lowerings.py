@@ -250,3 +250,34 @@ def test_extremes_of_rows_with_nan(name: str, tmp_path: Path) -> None:
     assert made.reasons() == []
     for one, wanted in zip(got, function(x), strict=True):
         torch.testing.assert_close(one, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+BASE = torch.arange(240, dtype=torch.float32).view(12, 20)
+STRIDED = {
+    "every second": BASE[:, ::2],
+    "every third row": BASE[::3],
+    "transposed": BASE.t(),
+    "a part": BASE[2:7, 3:9],
+    "a part, transposed": BASE[2:7, 3:9].t(),
+    "a row again and again": BASE[3].expand(5, 20),
+    "a column again and again": BASE[:, 3:4].expand(12, 6),
+    "windows that overlap": BASE.view(-1).unfold(0, 6, 2),
+    "one element": BASE[3, 4],
+    "a diagonal": BASE.diagonal(),
+    "channels last": torch.arange(120.0).view(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+    "three dimensions in another order": torch.arange(60.0).view(3, 4, 5).permute(2, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_any_strides(name: str, tmp_path: Path) -> None:
+    """Inputs lie in memory as they are, results as eager's do."""
+    x = STRIDED[name]
+
+    def function(t: torch.Tensor) -> list[torch.Tensor]:
+        return [t / 100 + 1, t.sum(-1), torch.cat([t.reshape(-1), t.reshape(-1)]), t.softmax(-1) * t]
+
+    made, got = run(function, [x], tmp_path)
+    assert made.reasons() == []
+    for one, wanted in zip(got, function(x), strict=True):
+        torch.testing.assert_close(one, wanted, check_stride=True)
