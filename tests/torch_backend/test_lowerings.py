@@ -12,6 +12,7 @@ import torch
 from torch import fx
 from torch.nn import functional as F  # noqa: N812 (its usual name)
 
+import polydl
 from polydl.torch_backend.groups import MOST_MEMBERS
 from polydl.torch_backend.operator_call import LOWERINGS
 from polydl.torch_backend.support import lowering
@@ -281,3 +282,10 @@ def test_any_strides(name: str, tmp_path: Path) -> None:
     assert made.reasons() == []
     for one, wanted in zip(got, function(x), strict=True):
         torch.testing.assert_close(one, wanted, check_stride=True)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_texts_are_regions_that_polydl_reads(name: str) -> None:
+    function, sizes, _ = GROUPS[name]
+    for group in Executed(traced(function, [torch.randn(one) for one in sizes])).groups:
+        assert len(polydl.load(group.text("f")).scops) == 1
