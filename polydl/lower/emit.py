@@ -23,10 +23,12 @@ from polydl.lower.ctree import (
     If,
     Int,
     Invoke,
+    Name,
     Node,
     Pragma,
     Raw,
     Scope,
+    Unary,
     mentioned,
 )
 from polydl.lower.hilbert import curve_prologue
@@ -34,7 +36,7 @@ from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
 from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
-from polydl.lower.packed_ahead import Ahead, offsets, texts
+from polydl.lower.packed_ahead import Ahead, derived, given_or_own, offsets, packed_name, texts
 from polydl.lower.region import original_text
 from polydl.lower.scratch import Buffer as Memory
 from polydl.lower.scratch import Scratch
@@ -132,14 +134,21 @@ def generate(
             scratch.reserve_parts(f"polydl_parts{'' if shared else '_own'}", own, shared=shared)
     beside = _Beside([], [], [])
     with quota("code generation", operations):
-        for part in tree.children:
+        once, apart = derived(scop, tree, buffers), list[Node]()
+        for place, part in enumerate(tree.children):
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
-            code += _written(plan, names, helpers, scratch, beside, instances, in_locals)
+            own_code = _written(plan, names, helpers, scratch, beside, instances, in_locals)
+            if place in once.parts:
+                apart += own_code
+                own_code = [If(Unary("!", Name(packed_name(scop))), Block(tuple(own_code)))]
+            code += own_code
     code = _own_rows(scop, [*storage(scop, buffers), *unused_storage(scop, code), *code], helpers, beside.prologue)
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH and array.name not in buffers:
-            _reserve(scratch, array, helpers, scop.unsigned)
-    packed = texts(scop, beside.ahead, names, helpers) if beside.ahead else None
+            name = f"{array.name}_own" if array.name in once.made else array.name
+            _reserve(scratch, replace(array, name=name), helpers, scop.unsigned)
+    code = [*given_or_own(scop, beside.ahead, once), *code]
+    packed = texts(scop, beside.ahead, once, apart, names, helpers) if beside.ahead else None
     prologue = [*beside.prologue, *helper_texts(helpers, names)]
     if scratch.used:
         prologue.append(scratch.prologue())
@@ -222,7 +231,7 @@ def _written(
     made = copies(scop, part, scratch) if summed_cut(part) is not None else None
     code += [made.zeroing(scop, names, helpers)] if made else []
     for one in plan.ahead:
-        code.append(one.before(scop, offsets(beside.ahead)[-1]))
+        code.append(one.before(scop, offsets([each.bytes for each in beside.ahead])[-1]))
         beside.ahead.append(one)
     rows = row_options(scop, part)
     within = made.scop if made else scop

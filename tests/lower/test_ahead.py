@@ -175,6 +175,47 @@ def test_several_consumers_have_one_function(tmp_path: Path) -> None:
         list(pool.map(check, range(8)))
 
 
+ZERO_POINTS = """\
+#include <stdint.h>
+void quantized(int n, const uint8_t A[restrict 64][n], const int8_t B[restrict n][96], int32_t C[restrict 64][96],
+               int za)
+{
+#pragma scop
+#pragma polydl constant(B)
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 96; j++) {
+            C[i][j] = 0;
+            for (int k = 0; k < n; k++)
+                C[i][j] += (A[i][k] - za) * B[k][j];
+        }
+#pragma endscop
+}
+"""
+
+
+def test_sums_of_columns_for_zero_points_are_packed(tmp_path: Path) -> None:
+    """They depend on constants alone: a run with packed operands reads them, one without makes them."""
+    library = _built(ZERO_POINTS, tmp_path, sizes={"n": 256}, machine="epyc-zen4", threads=2)
+    text = _text(tmp_path)
+    assert text.count("polydl_derived_quantized(") == 2  # defined, and called by the function that packs
+    rng = np.random.default_rng(2)
+    a = rng.integers(0, 256, (64, 256)).astype(np.uint8)
+    b = rng.integers(-128, 128, (256, 96)).astype(np.int8)
+    c = np.empty((64, 96), np.int32)
+    memory = np.zeros(library.quantized_pack_bytes(), np.uint8)
+    library.quantized_pack(_pointer(b), _pointer(memory))
+    for zero in (0, 7, 255):
+        expected = (a.astype(np.int64) - zero) @ b.astype(np.int64)
+        for run, more in ((library.quantized, ()), (library.quantized_packed, (_pointer(memory),))):
+            c.fill(-1)
+            run(ctypes.c_int(256), _pointer(a), _pointer(b), _pointer(c), ctypes.c_int(zero), *more)
+            np.testing.assert_array_equal(c, expected)
+    before = b.copy()
+    b[...] = 1  # neither the copy nor the sums are read from it
+    library.quantized_packed(ctypes.c_int(256), *map(_pointer, (a, b, c)), ctypes.c_int(7), _pointer(memory))
+    np.testing.assert_array_equal(c, (a.astype(np.int64) - 7) @ before.astype(np.int64))
+
+
 def test_several_functions_of_a_file(tmp_path: Path) -> None:
     second = PLAIN.replace("product(", "again(")
     path = tmp_path / "in.c"
