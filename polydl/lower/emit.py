@@ -127,14 +127,15 @@ def generate(
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
     code: list[Node] = []
     scratch = Scratch()
-    buffers = storage_of(scop, tree)
+    once = derived(scop, tree)
+    buffers = {name: one for name, one in storage_of(scop, tree).items() if name not in once.made}
     for shared in (True, False):
         own = [_memory(scop, b) for b in buffers.values() if b.per_thread is not shared]
         if own:
             scratch.reserve_parts(f"polydl_parts{'' if shared else '_own'}", own, shared=shared)
     beside = _Beside([], [], [])
     with quota("code generation", operations):
-        once, apart = derived(scop, tree, buffers), list[Node]()
+        apart = list[Node]()
         for place, part in enumerate(tree.children):
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
             own_code = _written(plan, names, helpers, scratch, beside, instances, in_locals)

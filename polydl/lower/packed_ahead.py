@@ -121,9 +121,8 @@ class Derived:
     """The scratch arrays that they fill, which nothing else writes."""
 
 
-def derived(scop: Scop, tree: InOrder, buffers: Collection[str]) -> Derived:
-    """The parts whose results the function that packs can make once; none where no operand is packed ahead of time.
-    `buffers`: arrays of which each part of the tree has its own."""
+def derived(scop: Scop, tree: InOrder) -> Derived:
+    """The parts whose results the function that packs can make once; none where no operand is packed ahead of time."""
     uses = [kernel.use for kernel in kernels(tree)]
     constant = {use.operand(pack.operand).array for use in uses for pack in use.packs if pack.function}
     if not constant or scop.parameters:
@@ -141,7 +140,7 @@ def derived(scop: Scop, tree: InOrder, buffers: Collection[str]) -> Derived:
         made = {
             name
             for name, array in scop.arrays.items()
-            if array.storage is Storage.SCRATCH and array.layout.size is not None and name not in {*written, *buffers}
+            if array.storage is Storage.SCRATCH and array.layout.size is not None and name not in written
         }
         held = {place: names for place, names in plain.items() if _from_constants(scop, names, constant, made)}
         if len(held) == len(plain):
