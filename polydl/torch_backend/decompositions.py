@@ -2,7 +2,8 @@
 
 Nothing is decomposed before autograd but what PyTorch itself takes apart: nodes that stay with eager PyTorch are its
 own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of that
-can be lowered, itself decomposed if need be.
+can be lowered, itself decomposed if need be. A convolution with padding becomes one of a padded tensor: its loops have
+no borders then, for which the search would make code of their own.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ def expand(gm: fx.GraphModule, lowering: Lowering) -> None:
     `meta["val"]`, and the line of the model that the replaced node came from."""
     found, _ = kinds(gm.graph, lowering)
     for node in list(gm.graph.nodes):
+        parts = None
         if found.get(node) is Kind.EAGER:
-            parts = _parts(node, lowering, _DEPTH)
-            if parts is not None:
-                _inline(gm.graph, node, parts)
+            parts = _parts(node, table().get(node.target), lowering, _DEPTH)
+        elif found.get(node) is Kind.LOWERED and _has_padding(node):
+            parts = _parts(node, _padded_first, lowering, 1)
+        if parts is not None:
+            _inline(gm.graph, node, parts)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
@@ -52,15 +56,33 @@ def forward_identities(graph: fx.Graph) -> None:
             node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
 
 
-def _parts(node: fx.Node, lowering: Lowering, depth: int) -> fx.Graph | None:
-    """A graph of lowered nodes that computes what a node does of its tensors, in order; None if there is none."""
-    if depth == 0 or node.target not in table() or outside(node) is not None:
+def _has_padding(node: fx.Node) -> bool:
+    """Whether a node is a convolution, not a transposed one, of a tensor with zeros around it."""
+    if node.target is not torch.ops.aten.convolution.default:
+        return False
+    padding, transposed = node.args[4], node.args[6]
+    return not transposed and any(padding)  # type: ignore[arg-type]
+
+
+def _padded_first(x: Any, weight: Any, bias: Any, stride: Any, padding: list[int], dilation: Any, *rest: Any) -> Any:
+    """A convolution by one without padding."""
+    pairs = padding * (x.dim() - 2) if len(padding) == 1 else padding
+    x = torch.ops.aten.constant_pad_nd.default(x, [n for one in reversed(pairs) for n in (one, one)], 0)
+    return torch.ops.aten.convolution.default(x, weight, bias, stride, [0] * len(padding), dilation, *rest)
+
+
+def _parts(node: fx.Node, by: Callable[..., Any] | None, lowering: Lowering, depth: int) -> fx.Graph | None:
+    """A graph of lowered nodes that computes what a node does of its tensors, in order, as the function `by` does; None
+    if there is none."""
+    if depth == 0 or by is None or outside(node) is not None:
         return None
-    graph = _traced(node)
+    graph = _traced(node, by)
     found, _ = kinds(graph, lowering)
     for part in list(graph.nodes):
         if found.get(part) is Kind.EAGER and part.target is not operator.getitem:
-            smaller = None if part.target is node.target else _parts(part, lowering, depth - 1)
+            smaller = None
+            if part.target is not node.target:
+                smaller = _parts(part, table().get(part.target), lowering, depth - 1)
             if smaller is None:
                 return None
             _inline(graph, part, smaller)
@@ -69,7 +91,7 @@ def _parts(node: fx.Node, lowering: Lowering, depth: int) -> fx.Graph | None:
     return graph
 
 
-def _traced(node: fx.Node) -> fx.Graph:
+def _traced(node: fx.Node, by: Callable[..., Any]) -> fx.Graph:
     """The graph of one step of a node's decomposition; its placeholders are the node's tensors in order."""
     flat, spec = pytree.tree_flatten((node.args, node.kwargs))
     places = [i for i, one in enumerate(flat) if isinstance(one, fx.Node)]
@@ -80,7 +102,7 @@ def _traced(node: fx.Node) -> fx.Graph:
         for i, tensor in zip(places, tensors, strict=True):
             given[i] = tensor
         args, kwargs = pytree.tree_unflatten(given, spec)
-        return table()[node.target](*args, **kwargs)
+        return by(*args, **kwargs)
 
     with detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True):
         return make_fx(run)(*values).graph
