@@ -3,7 +3,8 @@
 Nothing is decomposed before autograd but what PyTorch itself takes apart: nodes that stay with eager PyTorch are its
 own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of that
 can be lowered, itself decomposed if need be. A convolution with padding becomes one of a padded tensor: its loops have
-no borders then, for which the search would make code of their own.
+no borders then, for which the search would make code of their own. A batch norm of fixed statistics behind one goes
+into its weight and bias, which are computed when parameters change, and not in each call.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def table() -> Mapping[Any, Callable[..., Any]]:
 def expand(gm: fx.GraphModule, lowering: Lowering) -> None:
     """Replace nodes of a graph by their decompositions, where all of these can be lowered. Every new node has
     `meta["val"]`, and the line of the model that the replaced node came from."""
+    for node in list(gm.graph.nodes):
+        if _is_norm_of_convolution(node):
+            _fold_norm(gm.graph, node, lowering)
     found, _ = kinds(gm.graph, lowering)
     for node in list(gm.graph.nodes):
         parts = None
@@ -54,6 +58,57 @@ def forward_identities(graph: fx.Graph) -> None:
     for node in graph.nodes:
         if node.target in (torch.ops.aten.alias.default, torch.ops.aten.detach.default):
             node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
+
+
+def _is_norm_of_convolution(node: fx.Node) -> bool:
+    """Whether a node normalises, with fixed statistics, what a convolution gives to it alone; weights and statistics
+    are inputs of the graph of one type."""
+    aten = torch.ops.aten
+    source = node.args[0] if node.args else None
+    if node.target is not aten._native_batch_norm_legit_no_training.default or any(u.args[1] != 0 for u in node.users):
+        return False
+    if not isinstance(source, fx.Node) or source.target is not aten.convolution.default or len(source.users) > 1:
+        return False
+    given = [one for one in (*source.args[1:3], *node.args[1:5]) if isinstance(one, fx.Node)]
+    types = {one.meta["val"].dtype for one in given if "val" in one.meta}
+    return not source.args[6] and len(types) == 1 and all(one.op in ("placeholder", "get_attr") for one in given)
+
+
+def _fold_norm(graph: fx.Graph, node: fx.Node, lowering: Lowering) -> None:
+    """Put one convolution in the place of a convolution and the batch norm behind it, if it can be lowered."""
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    with graph.inserting_before(node):
+        both = graph.call_function(_normalised_convolution, (*source.args, *node.args[1:5], node.args[6]))
+    parts = _traced(both, _normalised_convolution)
+    (result,) = parts.find_nodes(op="output")[0].all_input_nodes
+    users = list(node.users)
+    if Kind.EAGER in kinds(parts, lowering)[0].values() or any(
+        user.meta["val"].stride() != result.meta["val"].stride() for user in users
+    ):
+        graph.erase_node(both)
+        return
+    for user in users:
+        user.replace_all_uses_with(both)
+        graph.erase_node(user)
+    graph.erase_node(node)
+    graph.erase_node(source)
+    _inline(graph, both, parts)
+
+
+def _normalised_convolution(
+    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int, gamma: Any, beta: Any, mean: Any, variance: Any, eps: float,
+) -> Any:  # fmt: skip
+    """A convolution, normalised: gamma (w x + b - mean) / sqrt(variance + eps) + beta, as one of another weight."""
+    scale = torch.rsqrt(variance + eps)
+    scale = scale if gamma is None else scale * gamma
+    shift = (-mean if bias is None else bias - mean) * scale
+    shift = shift if beta is None else shift + beta
+    weight = weight * scale.view(-1, *[1] * (weight.dim() - 1))
+    return torch.ops.aten.convolution.default(
+        x, weight, shift, stride, padding, dilation, transposed, output_padding, groups
+    )
 
 
 def _has_padding(node: fx.Node) -> bool:
