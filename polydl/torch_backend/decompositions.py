@@ -105,7 +105,7 @@ def _normalised_convolution(
     scale = scale if gamma is None else scale * gamma
     shift = (-mean if bias is None else bias - mean) * scale
     shift = shift if beta is None else shift + beta
-    weight = weight * scale.view(-1, *[1] * (weight.dim() - 1))
+    weight = weight * scale.view(-1, *[1] * (weight.ndim - 1))
     return torch.ops.aten.convolution.default(
         x, weight, shift, stride, padding, dilation, transposed, output_padding, groups
     )
@@ -121,7 +121,7 @@ def _has_padding(node: fx.Node) -> bool:
 
 def _padded_first(x: Any, weight: Any, bias: Any, stride: Any, padding: list[int], dilation: Any, *rest: Any) -> Any:
     """A convolution by one without padding."""
-    pairs = padding * (x.dim() - 2) if len(padding) == 1 else padding
+    pairs = padding * (x.ndim - 2) if len(padding) == 1 else padding
     x = torch.ops.aten.constant_pad_nd.default(x, [n for one in reversed(pairs) for n in (one, one)], 0)
     return torch.ops.aten.convolution.default(x, weight, bias, stride, [0] * len(padding), dilation, *rest)
 
