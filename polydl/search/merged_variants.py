@@ -19,6 +19,7 @@ from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
 from polydl.kernels.pack_ahead import constant_operands, packed_ahead
+from polydl.lower.packed_ahead import derived
 from polydl.model import isl
 from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
@@ -31,6 +32,7 @@ from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.transforms import Merge, Parallelize, Permute, Tile, pack
 from polydl.schedule.transforms.register_block import inside_tiles, microkernels
+from polydl.schedule.tree import own_statements
 from polydl.search.variant import Variant
 
 BASES = 2
@@ -132,7 +134,9 @@ def _variants(base: Variant, estimator: Estimator, within: Within) -> Iterator[V
 
 def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], threads: int) -> Iterator[Stretch]:
     """The longest runs of parts with bound loops, from the first part on. What runs inside of a microkernel, or is done
-    away with by one, is in nobody's way."""
+    away with by one, is in nobody's way; what is computed of constants alone, once for all runs, shares nothing."""
+    tree = base.tree
+    once = {name for place in derived(base.program, tree).parts for name in own_statements(tree.children[place])}
     own = [p for p, part in enumerate(base.parts) if part.into is None and part.name not in gone]
     inside: dict[str, set[str]] = {}
     for part in base.parts:
@@ -142,7 +146,11 @@ def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], t
     axes: list[tuple[int, ...]] = []
     for place in own:
         part = base.parts[place]
-        if part.name not in nests or (part.loops is None and part.statements != nests[part.name].statements):
+        if (
+            once.intersection(s.name for s in part.statements)
+            or part.name not in nests
+            or (part.loops is None and part.statements != nests[part.name].statements)
+        ):
             if len(places) > 1:
                 yield Stretch(tuple(places), tuple(axes))
             places, axes = [], []

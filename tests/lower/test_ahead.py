@@ -195,7 +195,7 @@ void quantized(int n, const uint8_t A[restrict 64][n], const int8_t B[restrict n
 
 def test_sums_of_columns_for_zero_points_are_packed(tmp_path: Path) -> None:
     """They depend on constants alone: a run with packed operands reads them, one without makes them."""
-    library = _built(ZERO_POINTS, tmp_path, sizes={"n": 256}, machine="epyc-zen4", threads=2, fuse=False)
+    library = _built(ZERO_POINTS, tmp_path, sizes={"n": 256}, machine="epyc-zen4", threads=2)
     text = _text(tmp_path)
     assert text.count("polydl_derived_quantized(") == 2  # defined, and called by the function that packs
     rng = np.random.default_rng(2)
