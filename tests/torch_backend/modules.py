@@ -1,7 +1,7 @@
 """Modules as people write them: operators, fused blocks and small networks, with odd sizes and odd strides.
 
 `MODULES` maps a name to a function that makes a module and its inputs, deterministically (`made`). Weights are random,
-sizes small; nothing here knows what the backend supports.
+sizes small; nothing here knows what the backend supports. Those of `LARGER` have work enough for blocks and threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 Inputs = tuple[Any, ...]
 Maker = Callable[[], tuple[nn.Module, Inputs]]
 MODULES: dict[str, Maker] = {}
+LARGER: dict[str, Maker] = {}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Made:
 def made(name: str, seed: int = 0) -> Made:
     """The module of this name, with weights and inputs drawn from a seed. Raises KeyError for unknown names."""
     torch.manual_seed(seed)
-    module, inputs = MODULES[name]()
+    module, inputs = {**MODULES, **LARGER}[name]()
     return Made(module.eval(), inputs)
 
 
@@ -541,3 +542,52 @@ function("input_returned", lambda x: (x, x.view(35)), (5, 7))
 function("mutated_input", lambda x: x.mul_(2).add_(1).sum(0), (5, 7))
 function("complex_numbers", lambda x: torch.fft.rfft(x).abs(), (5, 16))
 function("inverse", lambda x: torch.linalg.inv(x @ x.t() + 5 * torch.eye(7)), (7, 7))
+
+
+def larger(name: str, module: Callable[[], nn.Module], *inputs: Callable[[], Tensor]) -> None:
+    """A module with work enough for blocks and threads."""
+    LARGER[name] = lambda: (module(), tuple(one() for one in inputs))
+
+
+def drawn(*shape: int, scale: float = 1.0, mean: float = 0.0) -> Callable[[], Tensor]:
+    """Numbers that are normally distributed."""
+    return lambda: torch.randn(shape) * scale + mean
+
+
+larger(
+    "large mlp",
+    lambda: nn.Sequential(nn.Linear(479, 1024), nn.ReLU(), nn.Linear(1024, 256), nn.GELU(), nn.Linear(256, 1)),
+    drawn(77, 479),
+)
+larger("large attention", lambda: Attention(96, 3, causal=True), drawn(2, 65, 96))
+larger("large layer_norm", lambda: nn.LayerNorm(1027), drawn(513, 1027, scale=3, mean=100))
+larger("large softmax_middle", lambda: Calls(lambda x: x.softmax(1)), drawn(7, 333, 129))
+larger("large conv_norm_relu", lambda: nn.Sequential(*conv_norm(32, 48, 3, padding=1), nn.ReLU()), drawn(2, 32, 28, 30))
+larger(
+    "large depthwise",
+    lambda: nn.Sequential(*conv_norm(64, 64, 3, padding=1, groups=64), nn.ReLU6()),
+    drawn(2, 64, 28, 28),
+)
+larger("large pointwise conv", lambda: nn.Conv2d(96, 160, 1), drawn(2, 96, 27, 29))
+larger("large places", lambda: Calls(lambda x: (x.argmax(-1), x.argmin(0), x.amax(1))), drawn(501, 1003))
+larger("large bmm", lambda: Calls(torch.bmm), drawn(12, 65, 129), drawn(12, 129, 77))
+larger("large product of a transpose", lambda: Calls(lambda a, b: a.t() @ b), drawn(333, 257), drawn(333, 129))
+larger(
+    "large pointwise",
+    lambda: Calls(lambda a, b, c: F.gelu(a) * torch.sigmoid(b) + c.tanh()),
+    drawn(513, 1025),
+    drawn(513, 1025),
+    drawn(1025),
+)
+larger(
+    "large half",
+    lambda: Calls(lambda x, w: F.silu(x) * w + x.softmax(-1)),
+    lambda: torch.randn(200, 768).half(),
+    lambda: torch.randn(768).half(),
+)
+larger(
+    "large bfloat16",
+    lambda: nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 64)).bfloat16(),
+    lambda: torch.randn(65, 256).bfloat16(),
+)
+larger("large variance", lambda: Calls(lambda x: (x.var(-1), x.mean((0, 1)))), drawn(201, 513, mean=50))
