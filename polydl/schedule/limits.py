@@ -35,14 +35,16 @@ class Space:
     least_packed: int
     """Operands are packed when neighbours in the microkernel (rows, columns or innermost reduction) are at least this
     many elements apart; a denser operand gains nothing."""
+    schedules: int
+    """Settings of isl's schedulers that are tried for nests without a microkernel, at most."""
     limit: int
     """Variants per nest, at most."""
 
 
 SPACES = {
-    "small": Space("small", 1, (), 0, 0, 24, 1, 1 << 62, 500),
-    "default": Space("default", 5, (256, 512, 1024), 3, 1, 120, 3, 512, 10_000),
-    "wide": Space("wide", 12, (16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 9, 1, 200_000),
+    "small": Space("small", 1, (), 0, 0, 24, 1, 1 << 62, 2, 500),
+    "default": Space("default", 5, (256, 512, 1024), 3, 1, 120, 3, 512, 7, 10_000),
+    "wide": Space("wide", 12, (16, 32, 64, 128, 256, 512, 1024), 3, 2, 5040, 9, 1, 7, 200_000),
 }
 
 

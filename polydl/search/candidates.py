@@ -47,9 +47,11 @@ def bases(
     strict: Callable[[], Links | None],
     given_up: list[str],
     hung: set[int],
+    schedules: int = len(SETTINGS),
 ) -> Iterator[tuple[str, Node]]:
     """Named trees to start from; what could not be made in the quota is noted in `given_up`. `hung`: algorithms of isl
-    that are not asked, since they have hung on something alike; those that hang now are added.
+    that are not asked, since they have hung on something alike; those that hang now are added. `schedules`: how many
+    settings of isl's schedulers are tried.
 
     isl's scheduler gets the `strict` links, without privatisation (None: they are too much): it would distribute loops
     over the statements that share a private scalar. The passes after it know of private scalars."""
@@ -65,7 +67,7 @@ def bases(
         return
     seen = {_unordered(first)} | ({_unordered(tree)} if tree is not None else set())
     too_much: set[tuple[int, bool]] = set()
-    for setting in SETTINGS:
+    for setting in SETTINGS[:schedules]:
         if setting.algorithm in hung or (setting.algorithm, setting.outer_coincidence) in too_much:
             continue  # the integer programs that take so long are the same
         try:
@@ -164,13 +166,14 @@ def candidates(
     most: int = TREES,
     tell: Callable[[int], None] = lambda done: None,
     hung: set[int] | None = None,
+    schedules: int = len(SETTINGS),
 ) -> tuple[list[NestChoice], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
     `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
     What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
-    the same on every machine; `hung`: see `bases`. `tell` is called after each tree and each check with how many there
-    were of `most` and `CHECKS` together.
+    the same on every machine; `hung`, `schedules`: see `bases`. `tell` is called after each tree and each check with
+    how many there were of `most` and `CHECKS` together.
     """
     given_up: list[str] = []
     links = _direct(scop, statements, found, given_up)
@@ -182,7 +185,7 @@ def candidates(
     tried: set[tuple[str, Schedule]] = set()
     count = 0
     strict = partial(_strict, scop, statements, found, links, given_up)
-    for name, base in bases(scop, statements, links, strict, given_up, set() if hung is None else hung):
+    for name, base in bases(scop, statements, links, strict, given_up, set() if hung is None else hung, schedules):
         try:
             with quota(f"a schedule from {name}", STEP):
                 start = merged(base, links)

@@ -209,5 +209,14 @@ def _trees(
     statements = [s for n in together for s in n.statements]
     estimate = tree_estimator(scop, parts, together, machine, threads)
     return candidates(
-        scop, statements, found, machine, estimate, reassociate=o.reassociate, most=most, tell=steps.within, hung=hung
+        scop,
+        statements,
+        found,
+        machine,
+        estimate,
+        reassociate=o.reassociate,
+        most=most,
+        tell=steps.within,
+        hung=hung,
+        schedules=SPACES[o.space].schedules,
     )
