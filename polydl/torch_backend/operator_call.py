@@ -27,9 +27,9 @@ STORED: dict[torch.dtype, ElementType] = {
     torch.int16: I16,
     torch.int32: I32,
     torch.int64: I64,
-    torch.bool: BOOL,
+    torch.bool: U8,
 }
-"""The types of elements that can be lowered, as they are in memory."""
+"""The types of elements that can be lowered, as they are in memory; a truth is a byte of 0 or 1."""
 
 At = Callable[[tuple[Index, ...]], Expr]
 
@@ -40,6 +40,8 @@ class Unsupported(Exception):
 
 def computed(dtype: torch.dtype) -> ElementType:
     """The type that is computed with: of the two narrow floating-point types float, as eager kernels do (opmath)."""
+    if dtype is torch.bool:
+        return BOOL
     stored = STORED[dtype]
     return F32 if stored in (F16, BF16_BITS) else stored
 
@@ -266,7 +268,10 @@ def stored_value(value: Expr, dtype: torch.dtype) -> Expr:
 
 def loaded(array: Array, index: tuple[Index, ...], dtype: torch.dtype) -> Expr:
     """An element of memory in the type in which its dtype is computed."""
-    return cast(Load(array, index), computed(dtype)) if STORED[dtype] is not computed(dtype) else Load(array, index)
+    value = Load(array, index)
+    if dtype is torch.bool:
+        return Op("!=", (value, Const(0, value.type)), BOOL)
+    return cast(value, computed(dtype)) if STORED[dtype] is not computed(dtype) else value
 
 
 def broadcast(source: Element, sizes: Sequence[int]) -> At:
