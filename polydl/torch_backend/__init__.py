@@ -43,9 +43,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polydl.torch_backend.backend import explain, polydl, refresh, register
+    from polydl.torch_backend.backend import explain, export, polydl, refresh, register
 
-__all__ = ("explain", "polydl", "refresh", "register")
+__all__ = ("explain", "export", "polydl", "refresh", "register")
 
 
 def __getattr__(name: str) -> Any:

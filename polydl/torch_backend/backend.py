@@ -19,6 +19,7 @@ from polydl.torch_backend.checked_call import Checked
 from polydl.torch_backend.graph_compiler import Function, Lowerings, compile_graph
 from polydl.torch_backend.graph_report import Explained, GraphReport
 from polydl.torch_backend.groups import groups
+from polydl.torch_backend.model_export import Exported, written
 from polydl.torch_backend.sizes import PerSizes, symbolic
 from polydl.torch_backend.support import lowering
 
@@ -114,6 +115,27 @@ def refresh() -> None:
     PyTorch does not count, such as those of `parameter.data` or through NumPy."""
     for watch in list(_watches):
         watch.forget()
+
+
+def export(
+    model: torch.nn.Module,
+    args: Sequence[Any] | torch.Tensor,
+    folder: str | Path,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str = "model",
+    options: Mapping[str, object] | None = None,
+) -> Exported:
+    """Write a model as C: a header, a file of C that loads weights and runs the model, one of each group of operators,
+    the weights in a binary file, a program that compares with what PyTorch computed of `args`, and a Makefile, whose
+    `make test` runs it without Python.
+
+    `args` and `kwargs` are those of the model, and fix its sizes; inputs and outputs of the C are tensors in rows
+    without gaps. `name` begins the names of files and functions; options are those of the backend.
+    Raises InputError where torch.export cannot take the model with these arguments, and PolyDLError that names all
+    operators without loops.
+    """
+    return written(model, args, folder, _LOWERINGS, kwargs=kwargs, name=name, options=options)
 
 
 def explain(

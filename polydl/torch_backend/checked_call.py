@@ -12,7 +12,7 @@ from torch import fx
 from polydl.base.errors import PolyDLError
 from polydl.torch_backend.graph_report import GraphReport
 
-_RELATIVE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+RELATIVE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Relative tolerance by type, with the same absolute one; what is no float must be equal."""
 
 
@@ -52,7 +52,7 @@ def _clone(value: Any) -> Any:
 
 
 def _compare(found: torch.Tensor, expected: torch.Tensor, number: int, report: GraphReport) -> None:
-    tolerance = _RELATIVE.get(expected.dtype, 0.0)
+    tolerance = RELATIVE.get(expected.dtype, 0.0)
     told = [(n, s) for n, s in zip(expected.shape, expected.stride(), strict=True) if n > 1]
     if told != [(n, s) for n, s in zip(found.shape, found.stride(), strict=True) if n > 1] and expected.numel():
         raise PolyDLError(f"output {number} has strides {found.stride()}, eager PyTorch {expected.stride()}\n{report}")

@@ -163,6 +163,24 @@ def _traced(node: fx.Node, by: Callable[..., Any]) -> fx.Graph:
         return make_fx(run)(*values).graph
 
 
+def traced(gm: fx.GraphModule, inputs: list[fx.Node], kept: list[fx.Node]) -> fx.GraphModule:
+    """A graph of ATen operators as autograd leaves them: composite ones taken apart as PyTorch itself does. It takes
+    those of the inputs that are `kept`; nothing reads the others."""
+
+    def run(*tensors: Any) -> Any:
+        given = dict(zip(kept, tensors, strict=True))
+        with fx.traceback.preserve_node_meta():
+            return fx.Interpreter(gm).run(*(given.get(node) for node in inputs), enable_io_processing=False)
+
+    values = [node.meta["val"] for node in kept]
+    with torch.no_grad(), detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True):
+        found = make_fx(run)(*values)
+    for node in found.graph.nodes:
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # true of what was traced
+            found.graph.erase_node(node)
+    return found
+
+
 def _inline(graph: fx.Graph, node: fx.Node, parts: fx.Graph) -> None:
     """Put the nodes of `parts` in a node's place."""
     flat, _ = pytree.tree_flatten((node.args, node.kwargs))

@@ -10,20 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import arena_layout, call_extension, fold, group_code, region_timing, straight_line
+from polydl.torch_backend import call_extension, fold, group_code, region_plan, region_timing, straight_line
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.decompositions import expand, forward_identities
 from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport, GroupReport, RegionReport
-from polydl.torch_backend.graph_values import Reason, Value
+from polydl.torch_backend.graph_values import Reason
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.node_kinds import Kind, Lowering, is_view, kinds, reason
+from polydl.torch_backend.region_plan import Group, Made
 
 RELEASED = 200_000.0
 """Work of a region (floating-point operations plus bytes) from which its calls release the interpreter's lock: that
@@ -43,23 +44,6 @@ class BackendWarning(UserWarning):
     """Something that could not be compiled is run by eager PyTorch."""
 
 
-class Group(Protocol):
-    """`groups.Group`: operators that are one function of C."""
-
-    @property
-    def nodes(self) -> tuple[fx.Node, ...]: ...
-    @property
-    def inputs(self) -> tuple[Value, ...]: ...
-    @property
-    def outputs(self) -> tuple[Value, ...]: ...
-    @property
-    def work(self) -> float: ...
-    @property
-    def index_ranges(self) -> tuple[tuple[int, int, int], ...]: ...
-
-    def text(self, name: str) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Lowerings:
     """What turns operators into loops: `support.lowering` and `groups.groups`, or others in tests."""
@@ -69,7 +53,7 @@ class Lowerings:
 
 
 @dataclass(slots=True)
-class _Failed:
+class Failed:
     """Operators that could not be compiled, and why."""
 
     nodes: dict[fx.Node, Reason] = field(default_factory=dict)
@@ -93,14 +77,6 @@ def _kept(text: str) -> Path:
     return located(text)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A group with its code."""
-
-    group: Group
-    code: GroupCode
-
-
 def compile_graph(
     gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings
 ) -> tuple[Function, GraphReport, list[Any]]:
@@ -111,15 +87,55 @@ def compile_graph(
     eager PyTorch, with a BackendWarning.
     """
     begin = time.perf_counter()
+    gm, parts = prepared(gm, static, o, lowerings)
+    failed = Failed()
+    module = call_extension.calls(o.cc)
+    while True:
+        built = build(gm, o, lowerings, failed)
+        regions, reports = _called(built.units, built.made, module)
+        if not o.tune or o.strict or not _left_to_eager(built.units, regions, failed):
+            break
+    folds, watches = _folds(gm, parts, o, module)
+    function, text = straight_line.function_of(gm, built.units, regions, folds)
+    seconds = time.perf_counter() - begin
+    report = GraphReport(
+        built.operators, tuple(reports), built.reasons, sum(part.results for part in parts), text, seconds
+    )
+    return function, report, watches
+
+
+def prepared(
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings
+) -> tuple[fx.GraphModule, list[fold.Part]]:
+    """The graph with its operators decomposed as far as loops need it, and what was split off because it depends on
+    parameters alone."""
     gm.graph.eliminate_dead_code(lambda node: node.is_impure())
     _describe_constants(gm)
     forward_identities(gm.graph)
     expand(gm, lowerings.lowering)
-    parts: list[fold.Part] = []
-    if o.weights != "live":
-        gm, parts = fold.split(gm, static)
-    failed = _Failed()
-    module = call_extension.calls(o.cc)
+    return (gm, []) if o.weights == "live" else fold.split(gm, static)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A graph with the code of its groups."""
+
+    units: Sequence[Unit]
+    made: Mapping[int, Sequence[Made]]
+    """The groups of each region, by the number of the unit."""
+    reasons: tuple[Reason, ...]
+    """Why operators are left to eager PyTorch."""
+    operators: int
+
+
+def build(
+    gm: fx.GraphModule, o: BackendOptions, lowerings: Lowerings, failed: Failed, *, within: bool = False
+) -> Built:
+    """The groups of a prepared graph and their code; what cannot be compiled is added to `failed`, and is eager.
+    `within` says that whoever runs the groups checks indices that other groups of the region compute.
+
+    Raises PolyDLError for operators without loops if options are strict.
+    """
 
     def lowering(node: fx.Node) -> Reason | None:
         return failed.nodes.get(node) or lowerings.lowering(node)
@@ -131,23 +147,15 @@ def compile_graph(
             listed = "\n".join(map(str, reasons))
             raise PolyDLError(f"{len(reasons)} operators have no loops:\n{listed}", hint="leave out strict=True")
         cut = units(gm.graph, found)
-        grouped = _grouped(cut, lowerings, o, failed)
+        grouped = _grouped(cut, lowerings, o, failed, within)
         made = _built(grouped, o, failed)
-        if len(failed.nodes) > before:
-            continue
-        regions, reports = _called(cut, made, module)
-        if not o.tune or o.strict or not _left_to_eager(cut, regions, failed):
-            break
-    folds, watches = _folds(gm, parts, o, module)
-    function, text = straight_line.function_of(gm, cut, regions, folds)
-    operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
-    seconds = time.perf_counter() - begin
-    report = GraphReport(operators, tuple(reports), tuple(reasons), sum(part.results for part in parts), text, seconds)
-    return function, report, watches
+        if len(failed.nodes) == before:
+            operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
+            return Built(cut, made, tuple(reasons), operators)
 
 
 def _called(
-    cut: Sequence[Unit], made: Mapping[int, Sequence[_Made]], module: Any
+    cut: Sequence[Unit], made: Mapping[int, Sequence[Made]], module: Any
 ) -> tuple[dict[int, straight_line.RegionCall], list[RegionReport]]:
     """The calls of the regions, by the number of the unit, and what is said of them."""
     calls: dict[int, straight_line.RegionCall] = {}
@@ -160,7 +168,7 @@ def _called(
     return calls, reports
 
 
-def _left_to_eager(cut: Sequence[Unit], regions: Mapping[int, straight_line.RegionCall], failed: _Failed) -> bool:
+def _left_to_eager(cut: Sequence[Unit], regions: Mapping[int, straight_line.RegionCall], failed: Failed) -> bool:
     """Whether a region was measured to be slower than eager PyTorch; it is left to that."""
     before = len(failed.nodes)
     for number, call in regions.items():
@@ -185,7 +193,7 @@ def _describe_constants(gm: fx.GraphModule) -> None:
 
 
 def _grouped(
-    cut: Sequence[Unit], lowerings: Lowerings, o: BackendOptions, failed: _Failed
+    cut: Sequence[Unit], lowerings: Lowerings, o: BackendOptions, failed: Failed, within: bool
 ) -> dict[int, Sequence[Group]]:
     """The groups of each region, by the number of the unit."""
     made: dict[int, Sequence[Group]] = {}
@@ -193,7 +201,7 @@ def _grouped(
         if isinstance(unit, Region):
             try:
                 made[number] = _checked(unit, lowerings.groups(unit.nodes, unit.wanted))
-                for node in _indexed_inside(made[number]):
+                for node in () if within else _indexed_inside(made[number]):
                     failed.nodes[node] = reason(
                         node, "its indices are computed in the same region: nothing checks them"
                     )
@@ -227,13 +235,13 @@ def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:
     return groups
 
 
-def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _Failed) -> dict[int, list[_Made]]:
+def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Failed) -> dict[int, list[Made]]:
     """The code of each group; groups with most work are searched, as many as options say."""
     named = {id(group): group_code.name_of(group.text) for groups in grouped.values() for group in groups}
     all_groups = [group for groups in grouped.values() for group in groups if group.work >= o.least_work]
     heaviest = sorted(((group.work, named[id(group)]) for group in all_groups), reverse=True)
     searched = set(list(dict.fromkeys(name for _, name in heaviest))[: o.groups])
-    made: dict[int, list[_Made]] = {}
+    made: dict[int, list[Made]] = {}
     wrong: set[str] = set()
 
     def fails(group: Group, error: Exception) -> None:
@@ -262,7 +270,7 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: _F
         for number, group in begun:
             try:
                 code = waits[named[id(group)]]()
-                made[number].append(_Made(group, code))
+                made[number].append(Made(group, code))
             except Exception as error:  # noqa: BLE001  # as above
                 fails(group, error)
                 continue
@@ -283,31 +291,21 @@ def _raise(error: Exception) -> GroupCode:
     raise error
 
 
-def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_line.RegionCall, RegionReport]:
+def _region(unit: Region, made: Sequence[Made], module: Any) -> tuple[straight_line.RegionCall, RegionReport]:
     """The call of a region's groups, in order."""
-    written = {value.node: value for one in made for value in one.group.outputs}
-    outputs = [written[node] for node in unit.wanted]
-    inputs = list(dict.fromkeys(value.node for one in made for value in one.group.inputs if value.node not in written))
-    inner = [value for node, value in written.items() if node not in unit.wanted]
-    number = {node: i for i, node in enumerate([*inputs, *unit.wanted, *(value.node for value in inner)])}
-    lives = [_life(value, made) for value in inner]
-    offsets, arena = arena_layout.offsets(lives)
-    calls = tuple(
-        (one.code.address, tuple(number[value.node] for value in (*one.group.inputs, *one.group.outputs)))
-        for one in made
-    )
+    plan = region_plan.planned(unit, made)
+    calls = tuple((step.made.code.address, step.numbers) for step in plan.steps)
     bounds = tuple(
         dict.fromkeys(
-            (number[value.node], 8 if value.dtype is torch.int64 else 4, value.sizes, value.strides, least, most)
-            for one in made
-            for position, least, most in one.group.index_ranges
-            for value in (one.group.inputs[position],)
+            (bound.number, bound.bytes, bound.sizes, bound.strides, bound.least, bound.most)
+            for step in plan.steps
+            for bound in step.bounds
         )
     )
     work = sum(one.group.work for one in made)
     function = module.Region(
-        len(inputs), tuple((value.sizes, value.strides, value.dtype) for value in outputs), tuple(offsets), arena,
-        calls, work >= RELEASED, bounds, tuple(one.code.library for one in made),
+        len(plan.inputs), tuple((value.sizes, value.strides, value.dtype) for value in plan.outputs), plan.offsets,
+        plan.arena, calls, work >= RELEASED, bounds, tuple(one.code.library for one in made),
     )  # fmt: skip
     reports = tuple(
         GroupReport(
@@ -318,15 +316,8 @@ def _region(unit: Region, made: Sequence[_Made], module: Any) -> tuple[straight_
         )
         for one in made
     )  # fmt: skip
-    call = straight_line.RegionCall(function, tuple(inputs), unit.wanted)
-    return call, RegionReport(reports, len(inputs), len(outputs), arena)
-
-
-def _life(value: Value, made: Sequence[_Made]) -> arena_layout.Life:
-    steps = [
-        i for i, one in enumerate(made) if any(v.node is value.node for v in (*one.group.inputs, *one.group.outputs))
-    ]
-    return arena_layout.Life(value.elements * value.dtype.itemsize, steps[0], steps[-1])
+    call = straight_line.RegionCall(function, tuple(value.node for value in plan.inputs), unit.wanted)
+    return call, RegionReport(reports, len(plan.inputs), len(plan.outputs), plan.arena)
 
 
 def _folds(

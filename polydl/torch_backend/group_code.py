@@ -34,7 +34,7 @@ _OBJECTS = Cache("torch_groups", ".so", 5000)
 _TEXTS = Cache("torch_texts", ".json", 5000)
 _TIMEOUT = 300.0
 """Seconds that the compiler may take for a group."""
-_ENTRY = "polydl_call"
+ENTRY = "polydl_call"
 _FORMAT = 3
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
@@ -99,7 +99,7 @@ def begun(
     searched, path = _from_cache(key)
     if searched is None or path is None:
         searched = _Searched(written, (), (), 0) if how == "as written" else _optimized(written, name, how, o)
-        compiling = compilers.submit(_compiled, key, searched.text + _entry(name, arguments), o)
+        compiling = compilers.submit(_compiled, key, searched.text + entry(name, arguments, ENTRY), o)
         _TEXTS.write(key, json.dumps(asdict(searched)).encode())
 
         def waited() -> Path:
@@ -154,9 +154,9 @@ def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searche
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolchainError(f"the code of {name} cannot be loaded: {error}") from error
-    address = ctypes.cast(getattr(library, _ENTRY), ctypes.c_void_p).value
+    address = ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p).value
     if address is None:
-        raise ToolchainError(f"the code of {name} has no {_ENTRY}")
+        raise ToolchainError(f"the code of {name} has no {ENTRY}")
     code = GroupCode(
         name, how, searched.variants, searched.notes, searched.kernels, written, searched.text, path, address, library
     )
@@ -181,11 +181,11 @@ def _optimized(written: str, name: str, how: str, o: BackendOptions) -> _Searche
     return _Searched(done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
 
 
-def _entry(name: str, arguments: int) -> str:
-    """C of the function that is called: it takes the addresses of all arguments."""
+def entry(name: str, arguments: int, called: str) -> str:
+    """C of a function `called` that takes the addresses of all arguments of the function `name`, and calls it."""
     given = ", ".join(f"polydl_arguments[{i}]" for i in range(arguments))
     return (
-        f'\n__attribute__((visibility("default"))) void {_ENTRY}(void *const *polydl_arguments)\n'
+        f'\n__attribute__((visibility("default"))) void {called}(void *const *polydl_arguments)\n'
         f"{{\n    {name}({given});\n}}\n"
     )
 

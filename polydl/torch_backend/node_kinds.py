@@ -88,7 +88,19 @@ def in_sequence(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return False
+    if _drops_nothing(node):
+        return False
     return torch.Tag.nondeterministic_seeded in target.tags or bool(node.is_impure())
+
+
+def _drops_nothing(node: fx.Node) -> bool:
+    """Whether an operator would draw random numbers to drop elements, and is told to drop none: attention."""
+    assert isinstance(node.target, torch._ops.OpOverload)
+    for number, one in enumerate(node.target._schema.arguments):
+        if one.name == "dropout_p":
+            given = node.args[number] if number < len(node.args) else node.kwargs.get(one.name, one.default_value)
+            return isinstance(given, int | float) and not given
+    return False
 
 
 def reason(node: fx.Node, why: str) -> Reason:
