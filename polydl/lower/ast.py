@@ -49,7 +49,7 @@ class Writer:
     """Say before each statement which instance it is (polydl.prove)."""
     in_locals: bool = True
     """Elements that are written several times may be kept in locals."""
-    bases: Mapping[str, isl.PwAff] = field(default_factory=dict)
+    bases: Mapping[str, Mapping[str, isl.PwAff]] = field(default_factory=dict)
     """See `Place`."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces that the code written so far needs."""

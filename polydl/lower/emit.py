@@ -45,6 +45,7 @@ from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
+from polydl.model.time import map_from_affs
 from polydl.model.types import HEADER_NAMES
 from polydl.rewrite.contract import PREFIX
 from polydl.schedule.part_storage import Buffer, part_storage
@@ -240,7 +241,7 @@ def _written(
     within = replace(within, arrays={**within.arrays, **_in_buffers(scop, buffers)})
     own = [scratch.thread_line(buffer_name(b.array)) for b in buffers.values() if b.per_thread]
     inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
-    bases = {name: buffer.base for name, buffer in buffers.items()}
+    bases = {name: _first_elements(plan, buffer) for name, buffer in buffers.items()}
     writer = Writer(
         within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, in_locals, bases
     )
@@ -251,6 +252,17 @@ def _written(
         code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
     code += [made.adding(scop, names, helpers)] if made else []
     return code
+
+
+def _first_elements(plan: TreePlan, buffer: Buffer) -> dict[str, isl.PwAff]:
+    """By what runs inside of a buffer's loops { S[i…] -> [e] }: the place in the array of the buffer's first element.
+    (Of loops with one iteration isl's syntax tree says nothing.)"""
+    found: dict[str, isl.PwAff] = {}
+    for piece in plan.pieces(plan.root):
+        if all(piece.statement in member.affs for member in buffer.within):
+            loops = map_from_affs(piece.domain, [piece.at(member) for member in buffer.within])
+            found[isl.domain_name(loops)] = buffer.base.pullback_pw_multi_aff(loops.as_pw_multi_aff())
+    return found
 
 
 def buffer_name(array: str) -> str:

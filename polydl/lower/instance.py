@@ -37,7 +37,6 @@ from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.strides import ByExtents
-from polydl.model.time import map_from_affs
 from polydl.model.types import C64, F32, F64, ElementType, Kind
 
 
@@ -62,8 +61,9 @@ class Place:
     """{ [AST loops] -> S[i…] }."""
     arrays: Mapping[str, Array]
     c: FromIsl
-    bases: Mapping[str, isl.PwAff] = field(default_factory=dict)
-    """By array of which a part is in memory { [outer AST loops] -> [e] }: the place of the part's first element."""
+    bases: Mapping[str, Mapping[str, isl.PwAff]] = field(default_factory=dict)
+    """By array of which a part is in memory, and by what runs here, { S[i…] -> [e] }: the place of the part's first
+    element."""
 
     def affine(self, value: isl.PwAff) -> Expr:
         """The value { S[i…] -> [v] }."""
@@ -79,7 +79,8 @@ class Place:
             # Behind a condition that never holds here there is still C for the element.
             where = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in isl.components(subscript)]
         if array in self.bases:
-            return Item(found.name, (self._moved(found, self.bases[array], where),))
+            base = self.bases[array][isl.range_name(isl.Map.from_pw_multi_aff(self.back))]
+            return Item(found.name, (self._moved(found, base, where),))
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
@@ -103,10 +104,8 @@ class Place:
 
     def _moved(self, array: Array, base: isl.PwAff, subscripts: Sequence[isl.PwAff]) -> Expr:
         """The place of an element in the memory that begins at a place of the array."""
-        loops = self.back.domain()
-        outer = map_from_affs(loops, isl.coordinates(loops)[: isl.arity(base.domain())])
         assert array.layout.strides is not None
-        place = base.pullback_pw_multi_aff(outer.as_pw_multi_aff()).neg()
+        place = base.pullback_pw_multi_aff(self.back).neg()
         for stride, subscript in zip(array.layout.strides, subscripts, strict=True):
             place = place.add(subscript.scale_val(isl.value(stride)))
         return self.c(self.build.expr_from_pw_aff(place.coalesce()))

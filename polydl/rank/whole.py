@@ -10,12 +10,15 @@ from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.tree_estimate import Far, footprints_of, inside_estimate, tree_estimate
+from polydl.schedule.part_storage import part_storage
 from polydl.schedule.tree import Node, kernels, own_statements
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.target import Machine
 
 Names = tuple[str, ...]
 """Of the statements of a part."""
+Held = tuple[tuple[str, float], ...]
+"""Arrays of which a part of a program has a buffer in memory, not the whole, with the bytes of those of all threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +26,40 @@ class Known:
     """What was found about parts of a program's trees, kept from variant to variant."""
 
     footprints: dict[Names, Footprints] = field(default_factory=dict)
-    distances: dict[tuple[Names, ...], list[Far]] = field(default_factory=dict)
-    estimates: dict[tuple[tuple[Names, ...], int, int], tuple[Node, Estimate]] = field(default_factory=dict)
-    """By the statements of all parts, the place among them, and the identity of its tree, which is kept."""
+    distances: dict[tuple[tuple[Names, Held], ...], list[Far]] = field(default_factory=dict)
+    estimates: dict[tuple[tuple[tuple[Names, Held], ...], int, int], tuple[Node, Estimate]] = field(
+        default_factory=dict
+    )
+    """By what all parts are, the place among them, and the identity of its tree, which is kept."""
 
 
 def distances(
-    scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, known: Known | None = None
+    scop: Scop,
+    parts: Sequence[Sequence[Statement]],
+    machine: Machine,
+    known: Known | None = None,
+    held: Sequence[Held] | None = None,
 ) -> list[Far]:
     """Per part of a program by array the bytes that are touched from its last use before the part to the end of the
-    part: in a cache of more than that it is still there. The program is taken to run again and again."""
-    kept = known or Known()
-    names = tuple(_names(part) for part in parts)
-    if names not in kept.distances:
-        kept.distances[names] = _distances(scop, parts, machine, kept)
-    return kept.distances[names]
+    part: in a cache of more than that it is still there. The program is taken to run again and again. `held`: of each
+    part the arrays of which no more than a buffer is in memory."""
+    kept, shrunk = known or Known(), held or [()] * len(parts)
+    key = tuple((_names(part), own) for part, own in zip(parts, shrunk, strict=True))
+    if key not in kept.distances:
+        kept.distances[key] = _distances(scop, parts, machine, kept, shrunk)
+    return kept.distances[key]
 
 
-def _distances(scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, kept: Known) -> list[Far]:
+def _distances(
+    scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, kept: Known, held: Sequence[Held]
+) -> list[Far]:
     size = machine.caches[-1].line_bytes
     touched: list[Mapping[str, float]] = []
-    for part in parts:
+    for part, buffers in zip(parts, held, strict=True):
         footprints = _footprints(scop, part, kept)
         box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
-        touched.append(dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True)))
+        own = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
+        touched.append(own | {name: min(own[name], bytes_) for name, bytes_ in buffers if name in own})
     found: list[Far] = []
     for place, own in enumerate(touched):
         since = dict(own)
@@ -85,11 +98,15 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
     own = [_in_textual_order(scop, own_statements(part)) for part in tree.children]
     inside = [[s for kernel in several for s in kernel.fused] for several in around]
     parts = [[*a, *b] for a, b in zip(own, inside, strict=True)]
-    names = tuple(_names(part) for part in parts)
-    far = distances(scop, parts, machine, kept)
+    held = [
+        tuple((b.array, float(b.bytes * (threads if b.per_thread else 1))) for b in part_storage(scop, part).values())
+        for part in tree.children
+    ]
+    far = distances(scop, parts, machine, kept, held)
+    whole = tuple((_names(part), own) for part, own in zip(parts, held, strict=True))
     total = Estimate({})
     for place, part in enumerate(tree.children):
-        key = names, place, id(part)
+        key = whole, place, id(part)
         if key not in kept.estimates:
             found = tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
             for kernel in around[place]:

@@ -27,6 +27,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.digits import digits
 from polydl.rewrite.expand import expand, results_of_sums
 from polydl.rewrite.expressions import multiply_adds, returned
 from polydl.rewrite.first_iterations import first_iterations
@@ -97,7 +98,7 @@ def canonical(
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
-    order += [row_buffers] if form is Form.SEARCHED else []
+    order += [row_buffers, digits] if form is Form.SEARCHED else []
     if reassociate:
         order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []

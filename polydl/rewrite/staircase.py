@@ -1,14 +1,16 @@
-"""Triangles of sums in scratch arrays, completed to boxes: a few terms too many, all of them in microkernels.
+"""Triangles of sums in arrays that nobody reads afterwards, completed to boxes: a few terms too many, all of them in
+microkernels.
 
     for i: for j <= i: { t[i][j] = 0;  for k: t[i][j] += A[i][k] * A[j][k]; }
 
-Nobody reads the rest of `t`, so the rows are cut into bands, and each band runs to the end of its last row. With four
-bands that is a quarter more work than the triangle, without the tiles on its edge, which are as much and slow.
+Nobody reads the rest of `t` (the scores of causal attention), so the rows are cut into bands, and each band runs to the
+end of its last row. With four bands that is a quarter more work than the triangle, without the tiles on its edge, which
+are as much and slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
@@ -31,8 +33,8 @@ _MOST = 1.4
 
 @dataclass(frozen=True, slots=True)
 class Completed(Rule):
-    """Statements get further instances, which compute elements of a scratch array that nobody reads, so that they run
-    in boxes.
+    """Statements get further instances, which compute elements that nobody reads of an array of the program's own, so
+    that they run in boxes.
 
     before:    for i: for j <= i: t[i][j] += A[i][k] * A[j][k]
     after:     for i in band: for j <= last row of band: t[i][j] += A[i][k] * A[j][k];  … for each band
@@ -55,9 +57,9 @@ class Completed(Rule):
 
 
 def staircase(scop: Scop) -> Iterator[Step]:
-    """Complete the triangles of contractions into scratch arrays (`Completed`). Raises QuotaExceeded."""
+    """Complete the triangles of contractions into arrays of the program's own (`Completed`). Raises QuotaExceeded."""
     for name, array in scop.arrays.items():
-        if array.storage is Storage.SCRATCH:
+        if array.storage is Storage.SCRATCH or not (array.is_scalar or name in scop.live_out):
             with quota(f"the boxes of {name}"):
                 step = _step(scop, name)
                 if step is not None and step.broken() is None:
@@ -68,12 +70,14 @@ def staircase(scop: Scop) -> Iterator[Step]:
 def _step(scop: Scop, array: str) -> Step | None:
     writing = [s for s in scop.statements if any(a.array == array and a.write for a in s.accesses)]
     adding = [s for s in writing if has_register_blocks(scop, s)]
-    if len(adding) != 1 or len(writing) != 2:
+    if len(adding) != 1 or adding != writing[1:2]:
         return None
     (sum_,) = adding
+    writing = writing[:2]
     found = kernel_contraction(scop, sum_)
     assert found is not None  # says `has_register_blocks`
-    boxes = _boxes(sum_, [i for i in sum_.iterators if i not in found.reductions][:1])
+    along = (i for i in sum_.iterators if i not in found.reductions)
+    boxes = next((boxes for i in along if (boxes := _boxes(sum_, i)) is not None), None)
     if boxes is None:
         return None
     cut: dict[str, list[Statement]] = {}
@@ -91,20 +95,20 @@ def _step(scop: Scop, array: str) -> Step | None:
     return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
 
 
-def _boxes(statement: Statement, along: Sequence[str]) -> list[Mapping[str, tuple[int, int]]] | None:
-    """The first and last value of each loop in each box; None where there are none, or hardly better ones."""
+def _boxes(statement: Statement, along: str) -> list[Mapping[str, tuple[int, int]]] | None:
+    """The first and last value of each loop in each box, one for each band of a loop; None where there are none, or
+    hardly better ones."""
     domain, ends = statement.domain, ends_of(statement.domain)
-    if ends is None or not along or isl.involved_parameters(domain):
+    if ends is None or isl.involved_parameters(domain):
         return None
-    whole = dict(zip(statement.iterators, ends, strict=True))
-    low, high = whole[along[0]]
+    low, high = dict(zip(statement.iterators, ends, strict=True))[along]
     rows = -(-(high - low + 1) // _BANDS)
     if rows < _LEAST:
         return None
     boxes: list[Mapping[str, tuple[int, int]]] = []
     size = 0
     for first in range(low, high + 1, rows):
-        band = ends_of(isl.between(domain, along[0], first, min(high, first + rows - 1)))
+        band = ends_of(isl.between(domain, along, first, min(high, first + rows - 1)))
         if band is None:
             return None
         boxes.append(dict(zip(statement.iterators, band, strict=True)))

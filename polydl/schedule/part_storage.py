@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import takewhile
 
 from polydl.base.by_identity import once_for_each
 from polydl.dependences.scalars import private_storage
@@ -22,7 +24,7 @@ from polydl.model import isl
 from polydl.model.dataflow import last_writes
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Scop, Statement, Storage
-from polydl.schedule.tree import Kernel, Leaf, Member, Node, Run, Step, bands, kernels, paths, statements, steps, times
+from polydl.schedule.tree import Kernel, Leaf, Member, Node, Run, Step, bands, statements, steps, times
 from polydl.schedule.tree import Sequence as InOrder
 
 MOST_BYTES = 1 << 24
@@ -37,8 +39,8 @@ class Buffer:
     the first element that the iteration at hand touches."""
 
     array: str
-    loops: int
-    """How many loops it is inside of: those with an iteration of which it is used up."""
+    within: tuple[Member, ...]
+    """The loops that it is inside of: those with an iteration of which it is used up."""
     base: isl.PwAff
     """{ [t0, …] -> [e] }: by the values of these loops the place in the array of the buffer's first element."""
     elements: int
@@ -53,6 +55,11 @@ class Buffer:
     """… to this one."""
     offset: int = 0
     """Bytes from the start of the memory for buffers of its kind."""
+
+    @property
+    def loops(self) -> int:
+        """How many loops it is inside of."""
+        return len(self.within)
 
 
 def storage(scop: Scop, tree: InOrder) -> dict[str, Buffer]:
@@ -96,11 +103,13 @@ def _buffers(scop: Scop, part: Node) -> Iterator[Buffer]:
     inside = [array for array in scop.arrays.values() if _its_own(scop, array) and array.name not in private]
     if not inside or any(m.share.grid or m.share.curve for band in bands(part) for m in band.members):
         return
-    ways = paths(part)
-    for kernel in kernels(part):
-        ways |= {s.name: ways[kernel.statement] for s in kernel.inside}
-    when = times(part, of)
     leaves = list(steps(part))
+    ways: dict[str, list[Step]] = {}
+    for at, path in leaves:
+        # The leaf of a kernel's statement is in loops that are not around the calls.
+        for name in _runs_in(at):
+            ways[name] = _common(ways.get(name, path), path)
+    when = times(part, of)
     for array in inside:
         using = [s for s in scop.statements if any(a.array == array.name for a in s.accesses)]
         if len(using) < 2 or any(s.name not in of for s in using):
@@ -160,6 +169,7 @@ def _buffer(
     ]
     depth = next((d for d in range(len(shared)) if not all(isl.agrees(one, d) for one in in_time)), len(shared))
     loops = [d for d in range(depth) if isinstance(shared[d], Member)]
+    within = tuple(step for step in shared[:depth] if isinstance(step, Member))
     if not loops or _shared_out_further(shared, depth):
         return None
     touched: isl.Map | None = None
@@ -178,23 +188,21 @@ def _buffer(
     if length is None or least is None or most is None or length >= most - least:
         return None
     size = -(-(length + 1) * array.element.bytes // ALIGNMENT) * ALIGNMENT
-    parallel = any(_runs(shared[d]) is Run.PARALLEL for d in loops)
+    parallel = any(member.run is Run.PARALLEL for member in within)
     first, last = _alive(leaves, shared, depth, [s.name for s in using])
-    return Buffer(array.name, len(loops), low.coalesce(), length + 1, size, parallel, first, last)
+    return Buffer(array.name, within, low.coalesce(), length + 1, size, parallel, first, last)
 
 
 def _shared(ways: Mapping[str, Sequence[Step]], using: Sequence[Statement]) -> list[Step]:
     """The loops and places in sequences that are around all of some statements."""
-    found = list(ways[using[0].name])
-    for s in using[1:]:
-        same = zip(found, ways[s.name], strict=False)
-        found = found[: next((d for d, (a, b) in enumerate(same) if a is not b and a != b), len(found))]
-        found = found[: len(ways[s.name])]
-    return found
+    return reduce(_common, (ways[s.name] for s in using[1:]), list(ways[using[0].name]))
 
 
-def _runs(step: Step) -> Run | None:
-    return step.run if isinstance(step, Member) else None
+def _common(one: Sequence[Step], other: Sequence[Step]) -> list[Step]:
+    """What two paths have in common, from their start on."""
+    return [
+        a for a, _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(one, other, strict=False))
+    ]
 
 
 def _shared_out_further(shared: Sequence[Step], depth: int) -> bool:

@@ -21,6 +21,7 @@ from polydl.dependences.nests import Nest
 from polydl.kernels.pack_ahead import constant_operands, packed_ahead
 from polydl.lower.packed_ahead import derived
 from polydl.model import isl
+from polydl.model.time import common_depth
 from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.estimator import Estimator
@@ -193,15 +194,22 @@ def _further(
         for d in base.origin.dependences
         if d.kind is not Kind.RAR and d.source in inside[base.parts[other].name] and d.target in inside[name]
     ]
+    beside = -1
     if not any(d.kind is Kind.RAW for _, d in between):
-        return []
+        # Nests that stood in the same loops (bands of one triangle) share these, whatever uses their values.
+        beside = _in_common(base.parts[places[-1]], base.parts[place])
     found: list[tuple[int, ...]] = []
     for axis in axes:
-        for loop in free:
+        for loop in free if beside < 0 else (p for p in free if p == axis[-1] < beside):
             if all(one[-1] != loop for one in found) and all(_bound(d, axis[at], loop) for at, d in between):
                 found.append((*axis, loop))
                 break
     return found
+
+
+def _in_common(one: Ordered, other: Ordered) -> int:
+    """How many loops two parts stood in together."""
+    return min(common_depth(a, b) for a in one.statements for b in other.statements)
 
 
 def _bound(d: Dependence, source: int, target: int) -> bool:

@@ -303,6 +303,7 @@ STEPS = {
         "gathered_sums",
         "scattered_sums",
         "dead",
+        "digits",
         "expand",
         "temporaries",
         "zero_points",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polydl
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank, with_fused
@@ -18,6 +19,7 @@ from polydl.search.variant import Variant
 from tests.oracle.native import compile_c
 
 ATTENTION = (Path(__file__).parents[2] / "experiments" / "kernels" / "attention.c").read_text(encoding="utf-8")
+HEADERS = Path(polydl.__file__).parent / "include"
 OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 
 
@@ -37,7 +39,7 @@ def functions(variant: Variant, name: str, defines: Mapping[str, int | str]) -> 
     texts = [
         given + re.sub(rf"\b{name}\(", f"{new}(", text) for new, text in (("before", source.text), ("after", after))
     ]
-    return compile_c(texts, ("-std=gnu11", "-O2", "-march=native", "-w"))
+    return compile_c(texts, ("-std=gnu11", "-O2", "-march=native", "-fopenmp", "-w", f"-I{HEADERS}"))
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None) -> np.ndarray:
@@ -50,7 +52,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: n
 
 @pytest.mark.parametrize(
     ("heads", "length", "depth", "mask", "large"),
-    [(4, 77, 24, False, 1.0), (2, 33, 16, True, 1.0), (3, 129, 32, False, 1e4)],
+    [(4, 77, 24, False, 1.0), (2, 33, 16, True, 1.0), (3, 129, 32, False, 1e4), (1, 65, 16, False, 1.0)],
 )
 def test_attention(tmp_path: Path, heads: int, length: int, depth: int, mask: bool, large: float) -> None:
     """Of any length, with masked rows and with logits that overflow without their maximum."""
@@ -76,6 +78,64 @@ def test_attention(tmp_path: Path, heads: int, length: int, depth: int, mask: bo
     assert (np.isnan(results[1]) == np.isnan(results[0])).all() and (~rows).sum() == (heads if mask else 0)
     # Products of 1e4 are rounded to about 1e-3 before they are exponents.
     assert np.abs(results[1] - exact)[rows].max() < (1e-5 if large == 1 else 2e-2)
+
+
+def as_bf16(values: np.ndarray) -> np.ndarray:
+    """The bits of the nearest bfloat16 of floats, even ones in the middle between two."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def of_bf16(bits: np.ndarray) -> np.ndarray:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("heads", "queries", "length", "kind"),
+    [
+        (4, 77, 77, "CAUSAL"),
+        (2, 513, 513, "CAUSAL"),
+        (3, 20, 33, "CAUSAL"),
+        (8, 33, 77, "GROUP"),
+        (8, 1, 65, "GROUP"),
+        (4, 77, 77, "LENGTHS"),
+        (4, 77, 77, "BF16"),
+        (2, 1, 33, "BF16"),
+    ],
+)
+def test_kinds_of_attention(tmp_path: Path, heads: int, queries: int, length: int, kind: str) -> None:
+    """The best variant, and the best one that shares loops, of attention that is causal, of grouped heads, of fewer
+    queries than keys, with a number of keys for each head, and of bfloat16."""
+    depth, group = 16, 4 if kind == "GROUP" else 1
+    defines: dict[str, int | str] = {"HEADS": heads, "S": length, "T": queries, "D": depth, "SCALE": "0.25f"}
+    defines |= {kind: group}
+    file = tmp_path / "program.c"
+    file.write_text(ATTENTION, encoding="utf-8")
+    (scop,) = load(file, OPTIONS, defines=defines).scops
+    ranked = with_fused(rank(scop, options=OPTIONS), OPTIONS).variants
+    shared = [variant for variant in ranked if any(part.merge is not None for part in variant.parts)]
+    rng = np.random.default_rng(length)
+    q, k, v = (
+        rng.standard_normal(shape).astype(np.float32)
+        for shape in ((heads, queries, depth), *2 * [(heads // group, length, depth)])
+    )
+    lengths = rng.integers(1, length + 1, heads, dtype=np.int32)
+    seen = np.ones((heads, queries, length), bool)
+    if kind == "CAUSAL":
+        seen[:] = np.arange(length) <= np.arange(queries)[:, None] + length - queries
+    if kind == "LENGTHS":
+        seen[:] = np.arange(length) < lengths[:, None, None]
+    given = [q, k, v]
+    if kind == "BF16":
+        given = [as_bf16(one) for one in given]
+        q, k, v = (of_bf16(one) for one in given)
+    exact = attention(q, *(np.repeat(one, group, 0) for one in (k, v)), 0.25, np.where(seen, 0, -np.inf))
+    for variant in dict.fromkeys((ranked[0], *shared[:2])):
+        code, out = functions(variant, "attention", defines), np.zeros_like(given[0])
+        arrays = (*given, *([lengths] if kind == "LENGTHS" else []), out)
+        code.after(*(one.ctypes.data_as(ctypes.c_void_p) for one in arrays))
+        found = of_bf16(out) if kind == "BF16" else out
+        assert np.abs(found - exact).max() < (3e-2 if kind == "BF16" else 1e-5), variant.loops
 
 
 CHAIN = """void f(float A[restrict M][20], float B[restrict 20][36], float C[restrict 36][24], float Y[restrict M][24])

@@ -29,6 +29,7 @@ from polydl.model.isl.affine_functions import (
     parameter,
     parameter_terms,
     pieces,
+    quotient,
     terms,
     uses,
     value_text,

@@ -137,6 +137,16 @@ def divisors(of: Aff) -> list[Aff]:
     return [of.get_div(i) for i in range(of.dim(DIV))]
 
 
+def quotient(of: Aff) -> tuple[int, int] | None:
+    """(place, number) of a dimension divided by a number, { S[i…] -> [i / 4] }; None for any other expression."""
+    factors = {i: of.get_coefficient_val(IN, i) for i in range(of.dim(IN)) if of.involves_dims(IN, i, 1)}
+    others = of.involves_dims(DIV, 0, of.dim(DIV)) or of.involves_dims(PARAM, 0, len(parameters(of)))
+    if others or len(factors) != 1 or not of.get_constant_val().is_zero():
+        return None
+    ((place, factor),) = factors.items()
+    return (place, to_int(factor.inv())) if factor.inv().is_int() else None
+
+
 def offset(of: Aff) -> int | None:
     """The constant term; None for a fraction."""
     found = of.get_constant_val()

@@ -1,0 +1,166 @@
+"""Loops whose quotients are subscripts, as a loop over quotients around one over remainders.
+
+    for (h = 0; h < 32; h++) … Q[h][i] * K[h / 4][j] …
+
+Four heads of queries share one of keys (grouped heads); channels of a grouped convolution share those of the input.
+Along `h` addresses are no fixed distance apart, and no microkernel reads them; along the two loops of `h = 4 * q + r`
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step
+from polydl.model import isl
+from polydl.model.accumulation import accumulation
+from polydl.model.isl import quota
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.rewrite.fusion import moved
+
+Loop = tuple[int, ...]
+"""A loop by where it stands: all statements in it have these positions up to its depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digits(Rule):
+    """Loops become two, over quotients and over remainders.
+
+    before:    for h = 0 … 31: S(h)
+    after:     for q = 0 … 7: for r = 0 … 3: Sd(q, r)                                            h = 4 q + r
+    requires:  the loop begins and ends at multiples of the number; the order stays as it is
+    """
+
+    loops: tuple[tuple[str, int], ...]
+    """(iterator, number)."""
+    places: tuple[tuple[str, int, int], ...]
+    """(statement, depth of the loop, number)."""
+
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        found: Instances = {
+            _new_name(name): [(name, _place(before.statement(name), depth, number).reverse())]
+            for name, depth, number in self.places
+        }
+        return found
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{name} by {number}" for name, number in dict.fromkeys(self.loops))
+        return f"{names}: a loop over quotients, which are subscripts, around one over remainders"
+
+
+def digits(scop: Scop) -> Iterator[Step]:
+    """Take loops apart whose quotients are subscripts of sums (`Digits`), and those that run through the same elements
+    of arrays, so that nests can still share them. A step for each number. Raises QuotaExceeded."""
+    while True:
+        with quota(f"the quotients of {scop.function}"):
+            found = _quotients(scop)
+            if not found:
+                return
+            number = min(found.values())
+            loops = _alike(scop, {loop for loop, by in found.items() if by == number})
+            inside = [s.name for loop in loops for s in _inside(scop, loop)]
+            if len(inside) > len(set(inside)) or not all(_divides(scop, loop, number) for loop in loops):
+                return
+            step = _taken_apart(scop, loops, number)
+        if step.broken() is not None:
+            return
+        yield step
+        scop = step.after
+
+
+def _quotients(scop: Scop) -> dict[Loop, int]:
+    """By loop the number by which it is divided in subscripts of a sum."""
+    found: dict[Loop, int] = {}
+    for s in scop.statements:
+        if accumulation(scop, s) is None:
+            continue
+        for access in s.accesses:
+            if not access.exact:
+                continue
+            for function in isl.components(access.relation.as_pw_multi_aff()):
+                for _, aff in isl.pieces(function):
+                    for one in isl.divisors(aff):
+                        if (known := isl.quotient(one)) is not None:
+                            found[s.position[: known[0] + 1]] = known[1]
+    return found
+
+
+def _inside(scop: Scop, loop: Loop) -> list[Statement]:
+    return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+
+
+def _divides(scop: Scop, loop: Loop, number: int) -> bool:
+    """Whether a loop begins and ends at multiples of a number, for all statements in it, and runs upwards."""
+    for s in _inside(scop, loop):
+        name = s.iterators[len(loop) - 1]
+        first, last = isl.least(s.domain, name), isl.greatest(s.domain, name)
+        if first is None or last is None or first % number or (last + 1) % number or name in s.descending:
+            return False
+        if not isinstance(s.body, Assignment):
+            return False
+    return True
+
+
+def _alike(scop: Scop, loops: Collection[Loop]) -> list[Loop]:
+    """Loops with those that are a subscript of an array where one of them is it, too, and so on."""
+    subscripts: dict[tuple[str, int], set[Loop]] = {}
+    for s in scop.statements:
+        for access in s.accesses:
+            if not access.exact:
+                continue
+            for dim, function in enumerate(isl.components(access.relation.as_pw_multi_aff())):
+                for depth, name in enumerate(s.iterators):
+                    here = isl.PwAff.from_aff(isl.coordinate(s.domain, name)).intersect_domain(function.domain())
+                    if isl.uses(function, depth) and function.is_equal(here):
+                        subscripts.setdefault((access.array, dim), set()).add(s.position[: depth + 1])
+    found, size = set(loops), 0
+    while len(found) > size:
+        size = len(found)
+        for several in subscripts.values():
+            if several & found:
+                found |= several
+    return sorted(found)
+
+
+def _taken_apart(scop: Scop, loops: Collection[Loop], number: int) -> Step:
+    depths: Mapping[str, int] = {s.name: len(loop) - 1 for loop in loops for s in _inside(scop, loop)}
+    made, names = [], []
+    for s in scop.statements:
+        if s.name not in depths:
+            made.append(s)
+            continue
+        depth = depths[s.name]
+        names.append((s.iterators[depth], number))
+        place = _place(s, depth, number)
+        new = isl.range_name(place)
+        iterators = _iterators(s, depth)
+        position = (*s.position[: depth + 1], 0, *s.position[depth + 1 :])
+        like = moved(replace(s, name=new), place, iterators, position, s.descending).statement
+        made.append(like)
+    places = tuple((name, depth, number) for name, depth in depths.items())
+    return Step(Digits(tuple(names), places), scop, replace(scop, statements=tuple(made)))
+
+
+def _new_name(name: str) -> str:
+    return f"{name}d"
+
+
+def _iterators(statement: Statement, depth: int) -> tuple[str, ...]:
+    """With two names in place of one."""
+    name = statement.iterators[depth]
+    inner = next(n for n in (f"{name}{k}" for k in range(len(statement.iterators) + 1)) if n not in statement.iterators)
+    return (*statement.iterators[: depth + 1], inner, *statement.iterators[depth + 1 :])
+
+
+def _place(statement: Statement, depth: int, number: int) -> isl.Map:
+    """{ S[…, h, …] -> Sd[…, q, r, …] : h = number q + r }"""
+    values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
+    quotient = isl.floor_div(values[depth], number)
+    remainder = values[depth].sub(quotient.scale_val(isl.value(number)))
+    functions = [*values[:depth], quotient, remainder, *values[depth + 1 :]]
+    space = statement.domain.get_space()
+    made = isl.multi(space, _new_name(statement.name), _iterators(statement, depth), functions)
+    return isl.Map.from_multi_pw_aff(made).intersect_domain(statement.domain)

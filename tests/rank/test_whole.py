@@ -1,0 +1,47 @@
+"""What a program touches between two parts: of an array that shrinks to a buffer, no more than the buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from polydl.dependences.nests import nests
+from polydl.rank.whole import distances, program_estimate
+from polydl.schedule.ordered import ordered
+from polydl.schedule.part_storage import part_storage
+from polydl.schedule.program_tree import program_tree
+from polydl.schedule.transforms import Merge, Parallelize
+from polydl.target import Machine, preset
+from tests.schedule.test_merge import program
+
+ROWS = 4096
+BODY = """{
+    static float T[m][n];
+    for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) T[i][j] = A[i][0] + j;
+    for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) P[i][j] = T[i][j] * T[i][n - 1 - j];
+    for (int i = 0; i < m; i++) D[i][0] = A[i][0] + P[i][0];
+}
+"""
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return preset("epyc-zen5")
+
+
+def test_a_buffer_is_touched_not_the_array(tmp_path: Path, machine: Machine) -> None:
+    found = program(tmp_path, BODY, sizes=(ROWS, 1024, 16))
+    three = nests(found.scop, found.dependences)
+    apart = program_tree([ordered(nest, (Parallelize(("i",)),)) for nest in three])
+    shared = program_tree([
+        *(ordered(nest, (Parallelize(("i",)), Merge(three[0].name, 1))) for nest in three[:2]),
+        ordered(three[2], (Parallelize(("i",)),)),
+    ])  # fmt: skip
+    (buffer,) = part_storage(found.scop, shared.children[0]).values()
+    parts = [[*three[0].statements, *three[1].statements], three[2].statements]
+    whole = distances(found.scop, parts, machine)[0]["A"]
+    held = distances(found.scop, parts, machine, held=[((buffer.array, 2.0 * buffer.bytes),), ()])[0]["A"]
+    assert whole - held == pytest.approx(4 * 1024 * ROWS - 2 * buffer.bytes)
+    one, other = (program_estimate(found.scop, tree, machine, 2) for tree in (shared, apart))
+    assert one.score < other.score

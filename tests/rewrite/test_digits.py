@@ -1,0 +1,98 @@
+"""Loops whose quotients are subscripts of sums become two, and what is computed stays."""
+
+from __future__ import annotations
+
+import pytest
+
+import polydl
+from polydl.equations.step import Step
+from polydl.model import isl
+from polydl.model.scop import Scop
+from polydl.options import Options
+from polydl.rewrite.canonical import canonical
+from polydl.rewrite.digits import Digits
+from polydl.target.isa import has_register_blocks
+
+pytestmark = pytest.mark.few_sizes
+
+GROUPED = """
+void f(const float Q[restrict 8][20][16], const float K[restrict 2][24][16], float Y[restrict 8][20])
+{
+    static float p[8][20][24];
+    for (int h = FIRST; h < 8; h++)
+        for (int i = 0; i < 20; i++)
+            for (int j = 0; j < 24; j++) {
+                p[h][i][j] = 0.0f;
+                for (int d = 0; d < 16; d++)
+                    p[h][i][j] += Q[h][i][d] * K[KEYS][j][d];
+            }
+    for (int h = 0; h < 8; h++)
+        for (int i = 0; i < 20; i++)
+            Y[h][i] = p[h][i][3];
+}
+"""
+"""Scores of grouped heads."""
+
+CONVOLUTION = """
+void f(const float X[restrict 12][30], const float W[restrict 8][3][5], float Y[restrict 8][26])
+{
+    for (int o = 0; o < 8; o++)
+        for (int x = 0; x < 26; x++) {
+            Y[o][x] = 0.0f;
+            for (int c = 0; c < 3; c++)
+                for (int t = 0; t < 5; t++)
+                    Y[o][x] += W[o][c][t] * X[o / 2 * 3 + c][x + t];
+        }
+}
+"""
+
+
+def scop_of(text: str) -> Scop:
+    (scop,) = polydl.load(text).scops
+    return scop
+
+
+def grouped(keys: str = "h / 4", first: int = 0) -> str:
+    return GROUPED.replace("KEYS", keys).replace("FIRST", str(first))
+
+
+def steps(scop: Scop) -> list[Step]:
+    return [step for step in canonical(scop).steps if isinstance(step.rewrite, Digits)]
+
+
+@pytest.mark.parametrize("text", [grouped(), grouped("h % 2"), CONVOLUTION])
+def test_sums_are_contractions(text: str) -> None:
+    scop = scop_of(text)
+    assert not any(has_register_blocks(scop, s) for s in scop.statements if s.depth > 3)
+    found = canonical(scop)
+    assert not found.refused and len(steps(scop)) == 1
+    assert any(has_register_blocks(found.scop, s) for s in found.scop.statements)
+
+
+def test_who_uses_the_values_is_taken_apart_alike() -> None:
+    (step,) = steps(scop_of(grouped()))
+    assert [(s.name, s.iterators[:2]) for s in step.after.statements] == [
+        (name, ("h", "h0")) for name in ("S0d", "S1d", "S2d")
+    ]
+    for s in step.after.statements:
+        assert [isl.greatest(s.domain, d) for d in (0, 1)] == [1, 3]
+
+
+@pytest.mark.parametrize("text", [grouped("h"), grouped(first=2), grouped("(h + 1) / 5")])
+def test_others_stay(text: str) -> None:
+    assert steps(scop_of(text)) == []
+
+
+def test_the_check_sees_another_order_of_digits() -> None:
+    (step,) = steps(scop_of(CONVOLUTION))
+    assert step.broken() is None
+    (other,) = steps(scop_of(CONVOLUTION.replace("o / 2 * 3", "o / 4 * 3")))
+    assert step.rewrite.broken(step.before, other.after) is not None
+
+
+@pytest.mark.parametrize("text", [grouped(), grouped("h % 2"), CONVOLUTION])
+def test_results_stay(text: str) -> None:
+    result = polydl.optimize(text, options=Options(space="small", top_k=2, threads=2))
+    (done,) = result.scops
+    assert done.report is not None
+    assert done.usable and all(m.verified for m in done.report.measurements)
