@@ -58,8 +58,8 @@ def _distances(
     for part, buffers in zip(parts, held, strict=True):
         footprints = _footprints(scop, part, kept)
         box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
-        own = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
-        touched.append(own | {name: min(own[name], bytes_) for name, bytes_ in buffers if name in own})
+        sizes = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
+        touched.append(sizes | {name: min(sizes[name], bytes_) for name, bytes_ in buffers if name in sizes})
     found: list[Far] = []
     for place, own in enumerate(touched):
         since = dict(own)

@@ -52,7 +52,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: n
 
 @pytest.mark.parametrize(
     ("heads", "length", "depth", "mask", "large"),
-    [(4, 77, 24, False, 1.0), (2, 33, 16, True, 1.0), (3, 129, 32, False, 1e4), (1, 65, 16, False, 1.0)],
+    [(4, 77, 24, False, 1.0), (2, 33, 16, True, 1.0), (3, 129, 32, False, 1e4)],
 )
 def test_attention(tmp_path: Path, heads: int, length: int, depth: int, mask: bool, large: float) -> None:
     """Of any length, with masked rows and with logits that overflow without their maximum."""
@@ -93,13 +93,12 @@ def of_bf16(bits: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("heads", "queries", "length", "kind"),
     [
-        (4, 77, 77, "CAUSAL"),
         (2, 513, 513, "CAUSAL"),
         (3, 20, 33, "CAUSAL"),
         (8, 33, 77, "GROUP"),
         (8, 1, 65, "GROUP"),
         (4, 77, 77, "LENGTHS"),
-        (4, 77, 77, "BF16"),
+        (4, 33, 33, "BF16"),
         (2, 1, 33, "BF16"),
     ],
 )
@@ -129,8 +128,9 @@ def test_kinds_of_attention(tmp_path: Path, heads: int, queries: int, length: in
     if kind == "BF16":
         given = [as_bf16(one) for one in given]
         q, k, v = (of_bf16(one) for one in given)
-    exact = attention(q, *(np.repeat(one, group, 0) for one in (k, v)), 0.25, np.where(seen, 0, -np.inf))
-    for variant in dict.fromkeys((ranked[0], *shared[:2])):
+    k, v = np.repeat(k, group, 0), np.repeat(v, group, 0)
+    exact = attention(q, k, v, 0.25, np.where(seen, 0, -np.inf))
+    for variant in {one.id: one for one in (ranked[0], *shared[:2])}.values():
         code, out = functions(variant, "attention", defines), np.zeros_like(given[0])
         arrays = (*given, *([lengths] if kind == "LENGTHS" else []), out)
         code.after(*(one.ctypes.data_as(ctypes.c_void_p) for one in arrays))
