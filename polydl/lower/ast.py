@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
 from polydl.lower.cexpr import FromIsl, Helpers
-from polydl.lower.ctree import Assign, Block, Expr, Finite, For, If, Instance, Marked, Name, Node, Way
+from polydl.lower.ctree import Assign, Block, Expr, Finite, For, Hint, If, Instance, Marked, Name, Node, Way, mentioned
 from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
-from polydl.lower.instance_marks import instance_mark
+from polydl.lower.instance_marks import instance_mark, part_mark
 from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
@@ -105,7 +105,8 @@ class Writer:
         at = Place(build, schedule.reverse().as_pw_multi_aff(), self.scop.arrays, c, self.bases)
         name = isl.domain_name(schedule)
         if name in self.calls:
-            return Instance(self.calls[name](at))
+            call = self.calls[name](at)
+            return Instance(call, self._hints(call, at))
         statement = next(s for s in self.scop.statements if s.name == name)
         elements: tuple[Expr, ...] = ()
         values: tuple[Expr, ...] = ()
@@ -113,10 +114,16 @@ class Writer:
         if isinstance(statement.body, Assignment) and name in self.rows and exact:
             values = tuple(at.affine(one.value) for one in affine_values(statement.body.value))
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
-        hint = instance_mark(statement, at) if self.instances else None
         # Beside what has no loops, a schedule's range may be a pair of spaces.
         row = RowStatement(statement, schedule.flatten_range())
-        return Instance(_body(statement, at), hint, row, elements, values, self._finite(statement, at))
+        body = _body(statement, at)
+        hints = (*self._hints(body, at), *((instance_mark(statement, at),) if self.instances else ()))
+        return Instance(body, hints, row, elements, values, self._finite(statement, at))
+
+    def _hints(self, body: Node, at: Place) -> tuple[Hint, ...]:
+        """Where the parts of arrays begin that a statement or a call touches."""
+        used = mentioned(body) if self.instances and self.bases else set()
+        return tuple(part_mark(at, array) for array in self.bases if self.scop.arrays[array].name in used)
 
     def _finite(self, statement: Statement, at: Place) -> Finite | None:
         """What a statement is where complex numbers are finite; None in a program without any."""

@@ -118,8 +118,8 @@ def _lines(node: Node, indent: int, hints: bool) -> Iterator[str]:
         case Block(parts):
             for part in parts:
                 yield from _lines(part, indent, hints)
-        case Instance(body, hint):
-            yield from _lines(body if hint is None else Block((hint, body)), indent, hints)
+        case Instance(body, own):
+            yield from _lines(Block((*own, body)) if own else body, indent, hints)
         case Scope(parts):
             yield from (f"{pad}{{", *inside(*parts), f"{pad}}}")
         case If(condition, then, otherwise, short=True):

@@ -289,7 +289,8 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Which instance of the program the next statement is (`lower.instance_marks`): for the proof, no code."""
+    """Something about the next statement, as which instance of the program it is (`lower.instance_marks`): for the
+    proof, no code."""
 
     name: str
     arguments: tuple[Expr, ...]
@@ -311,7 +312,7 @@ class Instance:
     """A statement of the program at work, or a call that runs several."""
 
     body: Node
-    hint: Hint | None = None
+    hints: tuple[Hint, ...] = ()
     row: RowStatement | None = None
     """What a row may be made of; None for what is none of the program's own statements."""
     elements: tuple[Expr, ...] = ()
@@ -368,8 +369,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (then,) if otherwise is None else (then, otherwise)
         case For(body=body) | Marked(body=body):
             return (body,)
-        case Instance(body, hint):
-            return (body,) if hint is None else (hint, body)
+        case Instance(body, hints):
+            return (*hints, body)
         case _:
             return ()
 
@@ -420,8 +421,11 @@ def mentioned(node: Node) -> set[str]:
 def with_value(node: Node, name: str, value: Expr) -> Node:
     """Code whose hints say a value in place of a variable that nothing else mentions."""
     if isinstance(node, Hint):
-        return replace(node, arguments=tuple(substituted(a, {name: value}) for a in node.arguments))
-    if isinstance(node, Instance) and node.hint is not None:
-        hint = replace(node.hint, arguments=tuple(substituted(a, {name: value}) for a in node.hint.arguments))
-        return replace(node, hint=hint)
+        return _with_arguments(node, name, value)
+    if isinstance(node, Instance):
+        return replace(node, hints=tuple(_with_arguments(hint, name, value) for hint in node.hints))
     return with_children(node, lambda child: with_value(child, name, value))
+
+
+def _with_arguments(hint: Hint, name: str, value: Expr) -> Hint:
+    return replace(hint, arguments=tuple(substituted(a, {name: value}) for a in hint.arguments))

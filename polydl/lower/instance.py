@@ -79,8 +79,7 @@ class Place:
             # Behind a condition that never holds here there is still C for the element.
             where = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in isl.components(subscript)]
         if array in self.bases:
-            base = self.bases[array][isl.range_name(isl.Map.from_pw_multi_aff(self.back))]
-            return Item(found.name, (self._moved(found, base, where),))
+            return Item(found.name, (self._moved(found, self._begin(array), where),))
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)
         if not found.linear:
             return Item(found.name, subscripts) if found.members is None else _member(found, subscripts, subscript)
@@ -109,6 +108,14 @@ class Place:
         for stride, subscript in zip(array.layout.strides, subscripts, strict=True):
             place = place.add(subscript.scale_val(isl.value(stride)))
         return self.c(self.build.expr_from_pw_aff(place.coalesce()))
+
+    def base(self, array: str) -> Expr:
+        """Where the part of an array begins that is in memory: its first element's place in the array."""
+        base = self._begin(array).pullback_pw_multi_aff(self.back)
+        return self.c(self.build.expr_from_pw_aff(base.coalesce()))
+
+    def _begin(self, array: str) -> isl.PwAff:
+        return self.bases[array][isl.range_name(isl.Map.from_pw_multi_aff(self.back))]
 
     def distance(self, between: ByExtents) -> Expr:
         """Elements between places of a row-major array."""

@@ -2,6 +2,7 @@
 
     polydl_instance_row(c3, 1, 1);         the row below takes the place of a loop c3 from 1 on
     polydl_instance_S2(c0, 4 * c1 + c3);   what follows is the instance S2[c0, 4 * c1 + c3]
+    polydl_instance_part(polydl_part_T, 64 * c0);   the memory that it has for T begins with the element T[64 * c0]
 
 They are never part of an output: the text without them is the one that is compiled.
 """
@@ -11,13 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from polydl.lower.ctree import Expr, Hint, Int
+from polydl.lower.ctree import Expr, Hint, Int, Name
 from polydl.lower.instance import Place
 from polydl.model import isl
 from polydl.model.scop import Statement
 
 _MARK = "polydl_instance_"
 ROW = f"{_MARK}row"
+PART = f"{_MARK}part"
 BEGIN = f"{_MARK}begin"
 """Of the line at the beginning of a region's code."""
 _LINE = re.compile(r"^[ \t]*polydl\d*_instance_\w+\(.*\);\r?\n", re.MULTILINE)
@@ -28,6 +30,11 @@ def instance_mark(statement: Statement, at: Place) -> Hint:
     iterators = map(isl.PwAff.from_aff, isl.coordinates(statement.domain))
     values = (at.affine(i.intersect_domain(statement.domain)) for i in iterators)
     return Hint(f"{_MARK}{statement.name}", tuple(values))
+
+
+def part_mark(at: Place, array: str) -> Hint:
+    """Of memory in which a part of an array is at a time."""
+    return Hint(PART, (Name(at.arrays[array].name), at.base(array)))
 
 
 def row_mark(loops: Sequence[tuple[Expr, Expr, Expr]], *, back: bool = False) -> Hint:

@@ -50,14 +50,11 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
                 raise Wrong(f"line {line_of(item)}: the threads' copies overlap the shared ones")
             return
         if own or memory:
-            _buffer(walk, name, item, own, walk.program.buffers)
-            at.env[name] = Pointer(name, ZERO)
+            _pointer(walk, item, own, at)
             return
     elif isinstance(item.type, c_ast.TypeDecl):
         if re.fullmatch(r"polydl\d*_each", name):
-            walk.program.memory[True] = affine(item.init, {}).constant
-            if walk.program.memory[True] > walk.reserved:
-                raise Wrong(f"line {line_of(item)}: the threads' copies do not fit into their memory")
+            _each(walk, item)
             return
         if item.init is None or re.fullmatch(r"polydl\d*_sum", name) or finite.asks(item):
             return
@@ -69,6 +66,39 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
     raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
 
 
+def _pointer(walk: Walk, item: Any, own: bool, at: Place) -> None:
+    """A pointer to a buffer. Raises Wrong."""
+    name = item.name
+    if own and not _of_thread(item.init):
+        raise Wrong(f"line {line_of(item)}: {name} is not in the memory of the thread at work")
+    part = re.fullmatch(r"polydl\d*_part_(\w+)", name)
+    if part is not None and part[1] in walk.scop.arrays:
+        at.env[name] = _part(walk, part[1], item, own)
+    else:
+        _buffer(walk, name, item, own, walk.program.buffers)
+        at.env[name] = Pointer(name, ZERO)
+
+
+def _each(walk: Walk, item: Any) -> None:
+    """How many bytes each thread has. Raises Wrong."""
+    walk.program.memory[True] = affine(item.init, {}).constant
+    if walk.program.memory[True] > walk.reserved:
+        raise Wrong(f"line {line_of(item)}: the threads' copies do not fit into their memory")
+
+
+def _part(walk: Walk, array: str, item: Any, own: bool) -> Buffer:
+    """Memory in which a part of an array is at a time: elements that nothing else holds and nobody reads afterwards.
+    Raises Wrong."""
+    if array in walk.scop.live_out:
+        raise Wrong(f"line {line_of(item)}: only a part of {array} is kept, which is read after the region")
+    _buffer(walk, array, item, own, walk.program.parts)
+    if walk.scop.arrays[array].element is not spelled(" ".join(item.type.type.type.names)):
+        raise Unreadable(f"line {line_of(item)}: {array} as another type")
+    walk.parts[item.name] = array
+    walk.strides = {other: strides for other, strides in walk.strides.items() if other != array}
+    return walk.program.parts[array]
+
+
 def _buffer(walk: Walk, name: str, item: Any, own: bool, among: dict[str, Buffer]) -> None:
     start, behind = _place(item.init.expr if isinstance(item.init, c_ast.Cast) else item.init)
     element = spelled(" ".join(item.type.type.type.names))
@@ -77,6 +107,25 @@ def _buffer(walk: Walk, name: str, item: Any, own: bool, among: dict[str, Buffer
     found = Buffer(name, own, start, element.bytes, behind)
     if among.setdefault(name, found) != found:
         raise Unreadable(f"two buffers are called {name}")
+
+
+def _of_thread(node: Any) -> bool:
+    """Whether a place is in a thread's own memory, `polydl_own + (size_t)polydl_thread() * polydl_each + 4096`."""
+    match node.expr if isinstance(node, c_ast.Cast) else node:
+        case c_ast.BinaryOp(
+            op="+",
+            left=c_ast.BinaryOp(
+                op="+",
+                left=c_ast.ID(name=own),
+                right=c_ast.BinaryOp(
+                    op="*", left=c_ast.Cast(expr=c_ast.FuncCall(name=c_ast.ID(name=thread))), right=c_ast.ID(name=each)
+                ),
+            ),
+            right=c_ast.Constant(),
+        ):
+            said = zip((own, thread, each), ("own", "thread", "each"), strict=True)
+            return all(re.fullmatch(rf"polydl\d*_{word}", name) for name, word in said)
+    return False
 
 
 def _place(node: Any) -> tuple[int, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polydl.model import isl
@@ -188,21 +188,23 @@ def _loads(value: Symbol) -> Iterator[Pointer]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Touch:
+class Touch:
+    """An access of a printed statement."""
+
     printed: Printed
     at: Pointer
     write: bool
     summed: bool
 
 
-def _touches(printed: Printed) -> Iterator[_Touch]:
+def touched_by(printed: Printed) -> Iterator[Touch]:
     """The elements of memory that a printed statement touches."""
     for at in _loads(printed.value):
-        yield _Touch(printed, at, False, printed.kind == "summed" and at == printed.target)
+        yield Touch(printed, at, False, printed.kind == "summed" and at == printed.target)
     if printed.target is not None:
-        yield _Touch(printed, printed.target, True, printed.kind == "summed")
+        yield Touch(printed, printed.target, True, printed.kind == "summed")
         if printed.op != "=":
-            yield _Touch(printed, printed.target, False, printed.kind == "summed")
+            yield Touch(printed, printed.target, False, printed.kind == "summed")
 
 
 def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
@@ -215,21 +217,29 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
         for one in printed.loops:
             loops.setdefault((one.number or -one.line), (one, []))[1].append(printed)
     for one, inside in loops.values():
-        touches = [t for p in inside for t in _touches(p)]
+        touches = [t for p in inside for t in touched_by(p)]
         for base in dict.fromkeys(t.at.base for t in touches if t.write):
             buffer = order.program.buffers.get(base)
-            if base in one.private or (buffer is not None and buffer.own):
-                continue
-            _check_shared(order, one, base, [t for t in touches if t.at.base == base])
+            if base in one.private or (buffer is not None and buffer.own) or base in order.program.parts:
+                continue  # of parts see polydl.prove.parts_in_memory
+            check_shared(order, one, base, [t for t in touches if t.at.base == base])
     return len(loops)
 
 
-def _check_shared(order: Order, one: ConcurrentLoop, base: str, touches: Sequence[_Touch]) -> None:
+def check_shared(
+    order: Order,
+    one: ConcurrentLoop,
+    base: str,
+    touches: Sequence[Touch],
+    place: Callable[[Touch], isl.Map] | None = None,
+) -> None:
+    """Iterations of a loop that runs at the same time touch no place twice that one of them writes. `place`: { T[i…] ->
+    [place] } of an access, else that in its array. Raises Wrong."""
     end = max(one.times) + 1
     summed = [t for t in touches if t.summed and one.reduction and any(entry is one for entry in t.printed.loops)]
     others = [t for t in touches if t not in summed]
-    written = _elements(order, [t for t in others if t.write], end)
-    everything = _elements(order, others, end)
+    written = _elements(order, [t for t in others if t.write], end, place)
+    everything = _elements(order, others, end, place)
     if written is not None and everything is not None:
         conflict = written.apply_range(everything.reverse())
         for d in range(end):
@@ -243,19 +253,21 @@ def _check_shared(order: Order, one: ConcurrentLoop, base: str, touches: Sequenc
                     )
             conflict = isl.agree(conflict, [d])
     if summed and everything is not None:
-        sums = _elements(order, summed, min(one.times))
-        rest = _elements(order, others, min(one.times))
+        sums = _elements(order, summed, min(one.times), place)
+        rest = _elements(order, others, min(one.times), place)
         assert sums is not None and rest is not None
         if not isl.agree(sums.apply_range(rest.reverse()), range(min(one.times))).is_empty():
             raise Wrong(f"line {one.line}: the sum in {base} is used inside of the loop that adds it up")
 
 
-def _elements(order: Order, touches: Sequence[_Touch], end: int) -> isl.Map | None:
-    """{ [first places of the time] -> [element] }."""
+def _elements(
+    order: Order, touches: Sequence[Touch], end: int, place: Callable[[Touch], isl.Map] | None = None
+) -> isl.Map | None:
+    """{ [first places of the time] -> [element] }; `place`: see `check_shared`."""
     found = None
     for touch in touches:
-        when = order.time(touch.printed, end)
-        one = when.reverse().apply_range(address(order.scop, touch.printed, touch.at))
+        where = address(order.scop, touch.printed, touch.at) if place is None else place(touch)
+        one = order.time(touch.printed, end).reverse().apply_range(where)
         found = one if found is None else found.union(one)
     return found.coalesce() if found is not None else None
 
@@ -266,7 +278,7 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
     loops = {(e.number, e.line): e for p in statements for e in p.loops if e.private}
     for entry in loops.values():
         for name in sorted(entry.private):
-            touches = [t for p in statements for t in _touches(p) if t.at.base == name]
+            touches = [t for p in statements for t in touched_by(p) if t.at.base == name]
             inside = [t for t in touches if entry in t.printed.loops]
             if name in order.scop.live_out and any(t.write for t in inside):
                 raise Wrong(f"line {entry.line}: {name} is read after the loop to whose iterations it is private")
@@ -289,7 +301,7 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
                     raise Wrong(f"line {entry.line}: {name} is private to the iterations of a loop that hands it on")
 
 
-def _same_element(order: Order, read: _Touch, writes: Sequence[_Touch]) -> isl.Map:
+def _same_element(order: Order, read: Touch, writes: Sequence[Touch]) -> isl.Map:
     """{ time of a read -> time of a write of that element }."""
     end = isl.arity(order.time(read.printed).range())
     mine, theirs = _elements(order, [read], end), _elements(order, writes, end)
@@ -297,7 +309,7 @@ def _same_element(order: Order, read: _Touch, writes: Sequence[_Touch]) -> isl.M
     return mine.apply_range(theirs.reverse())
 
 
-def _times(order: Order, touches: Sequence[_Touch]) -> isl.Set | None:
+def _times(order: Order, touches: Sequence[Touch]) -> isl.Set | None:
     """When any of the touches happens."""
     found = None
     for touch in touches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -102,6 +103,9 @@ class Printed:
     """Places of `time` before those of the call."""
     lanes: bool = False
     """Of a row."""
+    parts: Mapping[str, Affine] = field(default_factory=dict)
+    """By array of which a part is in memory where the part begins, as a mark in the text claims: the memory's first
+    element is this one. Addresses are those in the array."""
 
     @property
     def name(self) -> str:
@@ -118,6 +122,8 @@ class Program:
 
     statements: list[Printed] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    parts: dict[str, Buffer] = field(default_factory=dict)
+    """By array where the part of it lies that is in memory at a time."""
     scratch: dict[str, Buffer] = field(default_factory=dict)
     """Where the program's own scratch arrays lie."""
     sizes: dict[str, Affine] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from polydl.prove.function_bodies import check_bodies
 from polydl.prove.integers import Unreadable, Wrong
 from polydl.prove.matching import Match, assignment_pairs, differs, hinted
 from polydl.prove.memory import check_apart
+from polydl.prove.parts_in_memory import check_parts
 from polydl.prove.printed_program import WRITES, Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
@@ -142,6 +143,8 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
     check_steps(order, statements)
     loops = check_concurrent(order, statements)
     check_private(order, statements)
+    check_parts(order, statements)
+    check_apart(order, statements)
     _partial_sums(order)
     return order, loops
 
@@ -415,4 +418,3 @@ def _copies_hold(order: Order, program: Program) -> None:
                 value = order.time(printed).reverse().apply_range(flow)
                 if not both or not all(isl.agrees(value, d) for d in range(max(entry.times) + 1)):
                     raise Wrong(f"line {printed.line}: a copy in {at.base} that another thread may have made")
-    check_apart(order.scop, program)

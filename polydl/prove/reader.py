@@ -29,7 +29,7 @@ from polydl.prove.integers import (
     number,
 )
 from polydl.prove.printed_calls import call
-from polydl.prove.printed_program import ConcurrentLoop, Hint, Program, Row, domain
+from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Program, Row, domain
 from polydl.prove.structure_members import without_members
 from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
@@ -98,6 +98,7 @@ class Reader:
         ends = isinstance(item, c_ast.FuncCall) and isinstance(item.name, c_ast.ID) and "stream_end" in item.name.name
         if waiting.omp and not ends and not isinstance(item, c_ast.For):
             raise Unreadable(f"line {line_of(item)}: #pragma omp {waiting.omp} before something that is no loop")
+        now = self._at_parts(now, waiting)
         match item:
             case c_ast.Decl():
                 declare(self._walk, item, block)
@@ -125,10 +126,19 @@ class Reader:
                 raise Unreadable(f"line {line_of(item)}: a {type(item).__name__}")
         return Waiting()
 
+    def _at_parts(self, now: Place, waiting: Waiting) -> Place:
+        """The place of a statement where pointers to parts of arrays mean elements of the arrays."""
+        known = {pointer: self._walk.parts[pointer] for pointer in waiting.parts if pointer in self._walk.parts}
+        begins = {array: waiting.parts[pointer] for pointer, array in known.items()}
+        env = {pointer: Pointer(array, begins[array]) for pointer, array in known.items() if pointer in now.env}
+        return replace(now, env={**now.env, **env}, parts={**now.parts, **begins}) if known else now
+
     def _said(self, name: str, arguments: Sequence[Any], at: Place, waiting: Waiting) -> Waiting:
         statement = name.partition("_instance_")[2]
         if statement == "begin":
             return waiting
+        if statement == "part":
+            return replace(waiting, parts={**waiting.parts, arguments[0].name: affine(arguments[1], at.env)})
         if statement == "row":
             row: list[tuple[str, Affine, Affine | None]] = []
             for k in range(len(arguments) % 3, len(arguments), 3):
@@ -184,6 +194,8 @@ class Reader:
         position = len(at.time)
         at.time = (*at.time, here)
         at.loops = self._concurrent(item, at, position, waiting.omp, summed)
+        if waiting.omp.startswith("parallel"):  # what a thread has declared for itself outside is not every thread's
+            at.env = {name: one for name, one in at.env.items() if not self._walk.is_own(one)}
         body = item.stmt if isinstance(item.stmt, c_ast.Compound) else c_ast.Compound([item.stmt], item.coord)
         hints = [] if isinstance(item.stmt, c_ast.Compound) else waiting.hints
         if hints:

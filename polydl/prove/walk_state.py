@@ -10,7 +10,7 @@ from typing import Any
 from polydl.model.scop import Scop
 from polydl.prove.as_plain_c import Parsed
 from polydl.prove.integers import WHERE, ZERO, Affine, Unreadable, loop, not_negative, number
-from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Printed, Program, Row, domain
+from polydl.prove.printed_program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, Row, domain
 from polydl.prove.syntax import line_of
 
 MOST_STATEMENTS = 400
@@ -26,6 +26,8 @@ class Place:
     constraints: list[str] = field(default_factory=list)
     time: tuple[Affine, ...] = ()
     loops: tuple[ConcurrentLoop, ...] = ()
+    parts: dict[str, Affine] = field(default_factory=dict)
+    """See `Printed.parts`."""
 
     def inside(self) -> Place:
         made = replace(self, env=dict(self.env), constraints=list(self.constraints))
@@ -48,6 +50,8 @@ class Waiting:
 
     hints: list[Hint] = field(default_factory=list)
     rows: tuple[Row, ...] = ()
+    parts: dict[str, Affine] = field(default_factory=dict)
+    """By pointer to a part of an array: the element that it points to."""
     omp: str = ""
 
 
@@ -67,6 +71,13 @@ class Walk:
     """Bytes for the copies of one thread."""
     loops: int = 0
     """Concurrent loops so far."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """By pointer to a part of an array the array."""
+
+    def is_own(self, value: object) -> bool:
+        """Whether it is memory of which each thread has its own, or a pointer to it."""
+        buffer = self.program.buffers.get(value.base) if isinstance(value, Pointer) else value
+        return isinstance(buffer, Buffer) and buffer.own
 
     def add(
         self,
@@ -88,7 +99,7 @@ class Walk:
         where = domain(f"T{number_}", at.depth, at.constraints)
         made = Printed(
             number_, at.depth, where, at.time, at.loops, kind, op, value, target, hint, line_of(item),
-            self.steps if call is not None else None, call or 0, lanes,
+            self.steps if call is not None else None, call or 0, lanes, at.parts,
         )  # fmt: skip
         self.program.statements.append(made)
         return made

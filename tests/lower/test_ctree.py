@@ -153,7 +153,7 @@ def test_statements() -> None:
 
 
 def test_hints_are_no_code() -> None:
-    user = Instance(Assign(A, "=", Int(1)), Hint("polydl_instance_S0", (Name("c0"),)))
+    user = Instance(Assign(A, "=", Int(1)), (Hint("polydl_instance_S0", (Name("c0"),)),))
     assert lines(user, 0) == ["a = 1;"]
     assert lines(user, 0, hints=True) == ["polydl_instance_S0(c0);", "a = 1;"]
     assert not mentions(user, "c0")

@@ -72,7 +72,7 @@ def test_a_loop_of_one_iteration_is_its_body() -> None:
 
 
 def test_hints_get_the_value_of_a_loop_that_goes() -> None:
-    hinted = Instance(Evaluate(Invoke("use", (AT_J,))), Hint("polydl_instance_S0", (AT_I, AT_J)))
+    hinted = Instance(Evaluate(Invoke("use", (AT_J,))), (Hint("polydl_instance_S0", (AT_I, AT_J)),))
     assert text(straight(loop("i", hinted, once=True)), hints=True) == ["polydl_instance_S0(0, j);", "use(j);"]
 
 

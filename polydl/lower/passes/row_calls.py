@@ -185,9 +185,9 @@ class Rows:
         counted = zip(chain, [1, *loops.extents], strict=True)
         hints = [
             row_mark([(Name(loop.variable), loop.first, Int(extent)) for loop, extent in counted]),
-            *(user.hint for user, _ in users if user.hint is not None),
+            *(hint for user, _ in users for hint in user.hints),
         ]
-        hinted = tuple(hints) if any(user.hint for user, _ in users) else ()
+        hinted = tuple(hints) if any(user.hints for user, _ in users) else ()
         used = set(names(call))
         declared = tuple((loop.variable, loop.first) for loop in chain if loop.variable in used)
         if not declared:

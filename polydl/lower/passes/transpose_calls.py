@@ -82,7 +82,7 @@ def _call(chain: Sequence[For], cut: int, instance: Instance, made: TransposeFun
         call = substituted(call, known)
     used = set(names(call))
     declared = tuple((name, start) for name, start in begins.items() if name in used)
-    hinted = () if instance.hint is None else (*_marks(groups, begins, made), instance.hint)
+    hinted = (*_marks(groups, begins, made), *instance.hints) if instance.hints else ()
     if not declared:
         return Block((*hinted, Evaluate(call)))
     return Scope((Declare(f"const {integer}", declared), *hinted, Evaluate(call)))
