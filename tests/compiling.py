@@ -26,6 +26,7 @@ import platformdirs
 import pytest
 
 from polydl.measure import compiler as polydl_compile
+from tests import precompiled
 
 FOLDER = platformdirs.user_cache_path("polydl-tests") / "compiled"
 MOST_BYTES = 1 << 30
@@ -58,7 +59,10 @@ def run_compiler(
     request = understood(command, cwd or Path.cwd(), text)
     printed = None if request is None else _taken(request)
     if printed is None:
-        printed = run_program(command, cwd, text=text, check=False)
+        begun = quick(command, request)
+        printed = run_program(begun, cwd, text=text, check=False)
+        if printed.returncode and begun is not command:
+            printed = run_program(command, cwd, text=text, check=False)
         if request is not None:
             _keep(request, printed)
     if check and printed.returncode:
@@ -89,8 +93,21 @@ def apply(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(polydl_compile, "_run_compiler", _for_polydl)
 
 
+def quick(command: Sequence[Word], request: Request | None) -> Sequence[Word]:
+    """The command with a precompiled header, where its texts include one of intrinsics and it makes no difference."""
+    compiler = os.fspath(command[0])
+    if request is None or request.header is None or "gcc" not in Path(shutil.which(compiler) or "").resolve().name:
+        return command
+    if "-E" in request.flags or any(os.fspath(word).endswith(".cc") for word in command):
+        return command
+    names = [name.decode() for name in request.defined]
+    more = precompiled.words(compiler, request.parts[0], request.flags, request.header, names)
+    return [command[0], *more, *command[1:]]
+
+
 def trim(most: int = MOST_BYTES) -> None:
     """Forget what was not used for longest, as far as more than `most` bytes are kept."""
+    precompiled.trim()
     files = []
     for path in FOLDER.glob("*/*"):
         try:
@@ -118,7 +135,10 @@ def _for_polydl(
     known = None if request is None else _taken(request)
     if known is not None:
         return polydl_compile.Compilation(True, known.stdout, polydl_compile._diagnostics(known.stdout))
-    done = _polydl_runs(arguments, timeout, live, temporary)
+    begun = quick(arguments, request)
+    done = _polydl_runs([os.fspath(word) for word in begun], timeout, live, temporary)
+    if not done.ok and begun is not arguments:
+        done = _polydl_runs(arguments, timeout, live, temporary)
     if request is not None and done.ok:
         _keep(request, Printed(0, done.output, ""))
     return done
@@ -141,6 +161,12 @@ class Request:
     """Folders of -idirafter."""
     parts: list[bytes] = field(default_factory=list)
     """What decides what is made."""
+    flags: list[str] = field(default_factory=list)
+    """Words that say how a text is compiled."""
+    header: bytes | None = None
+    """The header of intrinsics that the texts include."""
+    defined: set[bytes] = field(default_factory=set)
+    """Macros that the texts and the command define."""
 
     @property
     def key(self) -> str:
@@ -163,6 +189,7 @@ _NOT_KNOWN = re.compile(
 )
 """What a text may hold so that its content does not say what is compiled."""
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*([\"<])([^\">\n]+)[\">]", re.MULTILINE)
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.MULTILINE)
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LC_ALL", "LANG")
 
 
@@ -185,6 +212,10 @@ def understood(command: Sequence[Word], cwd: Path, text: str | None) -> Request 
             request.parts.append(b"- " + (text or "").encode())
         elif _FREE.fullmatch(word):
             request.parts.append(word.encode())
+            if word.startswith(("-D", "-U")):
+                request.defined.add(re.split(r"[=(]", word[2:])[0].encode())
+            elif not word.startswith(("-l", "-c", "-shared")):
+                request.flags.append(word)
         elif (cwd / word).is_file() and (cwd / word).suffix in (".c", ".o", ".cc"):
             request.parts.append(b"input" + (cwd / word).suffix.encode())
             request.paths.append(word)
@@ -235,11 +266,14 @@ def _scanned(content: bytes, folder: Path, request: Request, seen: set[Path]) ->
     """Add what a text includes. Headers of the system belong to the compiler."""
     if _NOT_KNOWN.search(content):
         return False
+    request.defined.update(_DEFINE.findall(content))
     for opening, name in _INCLUDE.findall(content):
         near = [folder, *request.quoted] if opening == b'"' else []
         places = [*near, *request.angled, *request.after]
         found = next((one / name.decode() for one in places if (one / name.decode()).is_file()), None)
         request.parts.append(b"include" if found else b"of the system")
+        if found is None and name in precompiled.HEADERS:
+            request.header = name
         if found is not None:
             request.paths.append(str(found))
             if not _read(found, request, seen):

@@ -9,7 +9,7 @@ import pytest
 
 import polydl
 from polydl.measure import Status, session
-from tests import compiling, since
+from tests import compiling, precompiled, since
 from tests.compiling import CompilerFailed, run_compiler, run_program, understood
 from tests.tiers import BUDGET, Taken, affordable, first, grown, merged, record, taken
 
@@ -198,3 +198,52 @@ def test_what_was_not_used_for_longest_is_forgotten(folder: Path) -> None:
     assert len(list((folder / "kept").rglob("*.out"))) <= 2
     run_compiler(["gcc", "-O0", "hello.c", "-o", "b"], folder)
     assert run_program([folder / "b"]).stdout == "1"
+
+
+VECTORS = "#include <immintrin.h>\nfloat f(__m128 x) { return _mm_cvtss_f32(x) + WHAT; }\n"
+
+
+def vectors(folder: Path, text: str, *words: str) -> list[str]:
+    """How a text with intrinsics would be compiled."""
+    (folder / "vectors.c").write_text(text)
+    command = ["gcc", "-O1", "-mavx2", *words, "-c", "vectors.c", "-o", "vectors.o"]
+    return [str(word) for word in compiling.quick(command, understood(command, folder, None))]
+
+
+def test_headers_of_intrinsics_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler takes what it made of the header, for one set of flags; the result is the same."""
+    monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
+    text = f"#define WHAT 1\n{VECTORS}"
+    command = vectors(folder, text)
+    assert command == vectors(folder, text)
+    (made,) = (folder / "headers").iterdir()
+    included = subprocess.run([*command, "-H"], cwd=folder, capture_output=True, text=True, check=True).stderr
+    assert included.splitlines()[0] == f"! {made / 'first.h.gch'}"
+    assert "xmmintrin.h" not in included
+    quickly = (folder / "vectors.o").read_bytes()
+    subprocess.run(["gcc", "-O1", "-mavx2", "-c", "vectors.c", "-o", "vectors.o"], cwd=folder, check=True)
+    assert (folder / "vectors.o").read_bytes() == quickly
+    vectors(folder, text, "-ffast-math")
+    assert len(list((folder / "headers").iterdir())) == 2
+    precompiled.trim(1)
+    assert len(list((folder / "headers").iterdir())) == 1
+
+
+def test_a_header_that_a_text_could_change_is_read_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
+    assert "-include" in vectors(folder, VECTORS, "-DWHAT=2")
+    for text in ("#define abs(x) x\n", "#define _GNU_SOURCE\n", "#undef NULL\n", "#define const\n"):
+        assert "-include" not in vectors(folder, text + VECTORS)
+    assert "-include" not in vectors(folder, VECTORS, "-Dint=long")
+    assert "-include" not in vectors(folder, VECTORS.partition("\n")[2])
+
+
+def test_what_fails_behind_a_precompiled_header_is_compiled_as_it_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of the header that the text takes for itself, where it includes the header under a condition."""
+    monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
+    text = f"double abs(double x);\n#ifdef NOTHING\n{VECTORS}#endif\ndouble g(double x) {{ return abs(x); }}\n"
+    assert "-include" in vectors(folder, text)
+    run_compiler(["gcc", "-O1", "-w", "-fno-builtin", "-mavx2", "-c", "vectors.c", "-o", "vectors.o"], folder)
+    assert (folder / "vectors.o").is_file()
