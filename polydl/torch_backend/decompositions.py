@@ -156,7 +156,7 @@ def _traced(node: fx.Node, by: Callable[..., Any]) -> fx.Graph:
         given = list(flat)
         for i, tensor in zip(places, tensors, strict=True):
             given[i] = tensor
-        args, kwargs = pytree.tree_unflatten(given, spec)
+        args, kwargs = _mutable(pytree.tree_unflatten(given, spec))
         return by(*args, **kwargs)
 
     with detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True):
@@ -179,6 +179,17 @@ def traced(gm: fx.GraphModule, inputs: list[fx.Node], kept: list[fx.Node]) -> fx
         if node.target is torch.ops.aten._assert_tensor_metadata.default:  # true of what was traced
             found.graph.erase_node(node)
     return found
+
+
+def _mutable(value: Any) -> Any:
+    """Arguments with plain lists and dicts in place of those of a graph: some decompositions change them."""
+    if isinstance(value, tuple):
+        return tuple(map(_mutable, value))
+    if isinstance(value, list):
+        return list(map(_mutable, value))
+    if isinstance(value, dict):
+        return {name: _mutable(one) for name, one in value.items()}
+    return value
 
 
 def _inline(graph: fx.Graph, node: fx.Node, parts: fx.Graph) -> None:

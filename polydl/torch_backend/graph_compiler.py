@@ -264,7 +264,9 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
                 continue
             try:
                 arguments = len(group.inputs) + len(group.outputs)
-                waits[name] = group_code.begun(group.text, arguments, o, compilers, search=name in searched)
+                waits[name] = group_code.begun(
+                    group.text, arguments, o, compilers, search=name in searched, branches=group.branches
+                )
             except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
                 waits[name] = partial(_raise, error)
         for number, group in begun:

@@ -12,7 +12,7 @@ import platform
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from polydl.base.recursion import deep
 from polydl.base.resources import header_flags
 from polydl.measure import Toolchain
 from polydl.measure.compiler import find_compiler, link_flags, run_compiler
+from polydl.measure.compiler_faults import MASKED_LOADS, avoiding
 from polydl.options import Options
 from polydl.pipeline import optimize
 from polydl.schedule.tree import kernels
@@ -81,16 +82,18 @@ def name_of(text: Callable[[str], str]) -> str:
 
 
 def begun(
-    text: Callable[[str], str], arguments: int, o: BackendOptions, compilers: Executor, *, search: bool
+    text: Callable[[str], str], arguments: int, o: BackendOptions, compilers: Executor, *, search: bool, branches: bool
 ) -> Callable[[], GroupCode]:
     """Search the code of a group, `text(name)` its C and `arguments` the number of its arrays, and begin to compile it
-    on one of the threads of `compilers`; what is returned waits for it.
+    on one of the threads of `compilers`; what is returned waits for it. `branches` says whether the text has loads
+    under conditions, which some compilers get wrong; what is searched may have them in any case.
 
     Both raise what polydl raises for C that it refuses, and ToolchainError.
     """
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
-    key = key_of(_parts(name, how, o))
+    flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
+    key = key_of(_parts(name, how, flags, o))
     with _lock:
         found = _loaded.get(key)
     if found is not None:
@@ -98,8 +101,8 @@ def begun(
     written = text(name)
     searched, path = _from_cache(key)
     if searched is None or path is None:
-        searched = _Searched(written, (), (), 0) if how == "as written" else _optimized(written, name, how, o)
-        compiling = compilers.submit(_compiled, key, searched.text + entry(name, arguments, ENTRY), o)
+        searched = _Searched(written, (), (), 0) if how == "as written" else _optimized(written, name, how, flags, o)
+        compiling = compilers.submit(_compiled, key, searched.text + entry(name, arguments, ENTRY), flags, o)
         _TEXTS.write(key, json.dumps(asdict(searched)).encode())
 
         def waited() -> Path:
@@ -113,17 +116,17 @@ def begun(
     return lambda: _loaded_code(key, name, how, written, searched, waited())
 
 
-def made(text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool) -> GroupCode:
+def made(text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool, branches: bool) -> GroupCode:
     """The code of a group, as `begun` makes it."""
     with ThreadPoolExecutor(1) as compilers:
-        return begun(text, arguments, o, compilers, search=search)()
+        return begun(text, arguments, o, compilers, search=search, branches=branches)()
 
 
-def _parts(name: str, how: str, o: BackendOptions) -> list[str | bytes]:
+def _parts(name: str, how: str, flags: Sequence[str], o: BackendOptions) -> list[str | bytes]:
     """What the code depends on."""
     processor = read_processor()
     machine = (platform.machine(), processor.vendor, processor.family, processor.model, sorted(processor.flags))
-    asked = (_FORMAT, how, o.threads, o.reassociate, o.fast_math)
+    asked = (_FORMAT, how, tuple(flags), o.threads, o.reassociate, o.fast_math)
     return [polydl.base.version.__version__, name, repr(machine), repr(asked), *compiler_parts(o.cc, ())]
 
 
@@ -165,13 +168,13 @@ def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searche
 
 
 @deep()
-def _optimized(written: str, name: str, how: str, o: BackendOptions) -> _Searched:
+def _optimized(written: str, name: str, how: str, flags: tuple[str, ...], o: BackendOptions) -> _Searched:
     """The C of the best variants. Without timing in the small space: its first variant is hardly ever estimated to take
     longer than that of the default space, which takes two to four times as long to search."""
     measured = how == "measured"
     options = Options(
         function=name, threads=o.threads, cc=o.cc, reassociate=o.reassociate, fast_math=o.fast_math, top_k=3,
-        space="default" if measured else "small",
+        cflags=flags, space="default" if measured else "small",
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -190,13 +193,13 @@ def entry(name: str, arguments: int, called: str) -> str:
     )
 
 
-def _compiled(key: str, text: str, o: BackendOptions) -> Path:
+def _compiled(key: str, text: str, flags: Sequence[str], o: BackendOptions) -> Path:
     """The shared object of a text. Raises ToolchainError."""
     toolchain: Toolchain = Options(cc=o.cc).toolchain()
     folder = Path(tempfile.mkdtemp(prefix="polydl-torch-group-"))
     source, target = folder / "group.c", folder / "group.so"
     source.write_text(text, encoding="utf-8")
-    arguments: list[str | Path] = [*toolchain.cflags, *header_flags(), *_SHARED, "-o", target, source]
+    arguments: list[str | Path] = [*toolchain.cflags, *flags, *header_flags(), *_SHARED, "-o", target, source]
     arguments += link_flags(toolchain)
     done = run_compiler([find_compiler(toolchain), *arguments], _TIMEOUT)
     if not done.ok:

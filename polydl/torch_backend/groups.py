@@ -21,6 +21,7 @@ from polydl.torch_backend.loop_program import (
     Statement,
     Store,
     When,
+    branches,
     indices,
     statements,
 )
@@ -82,6 +83,11 @@ class Group:
     index_ranges: tuple[tuple[int, int, int], ...] = ()
     """(number of an input, least, most): what its elements must lie between, or the function reads and writes beyond
     its tensors. Nothing else checks it."""
+
+    @property
+    def branches(self) -> bool:
+        """Whether something is loaded or computed only where a condition holds."""
+        return branches(self.program.body)
 
     def text(self, name: str) -> str:
         """A C file with a function of this name: inputs, then outputs."""

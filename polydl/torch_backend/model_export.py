@@ -22,6 +22,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from polydl.base import resources
 from polydl.base.errors import InputError, PolyDLError
 from polydl.base.output_files import write, write_bytes
+from polydl.measure.compiler_faults import MASKED_LOADS, avoiding
 from polydl.options import Options
 from polydl.torch_backend import group_code, region_plan
 from polydl.torch_backend.backend_options import BackendOptions, read
@@ -288,7 +289,7 @@ def _write(
     texts = files(
         Program(
             name, inputs, outputs, weights, size, arena, calls, copies, changes, groups,
-            toolchain.cc, toolchain.cflags, toolchain.ldflags,
+            toolchain.cc, (*toolchain.cflags, *avoiding(MASKED_LOADS, toolchain)), toolchain.ldflags,
             {str(dtype).removeprefix("torch."): value for dtype, value in RELATIVE.items()},
         )
     )  # fmt: skip

@@ -116,12 +116,46 @@ def outside(node: fx.Node) -> Reason | None:
         return reason(node, "it is no ATen operator")
     if in_sequence(node):
         return reason(node, "it draws random numbers, changes a tensor in place or has effects")
+    if any(map(_has_untold_type, (node, *map(memory_of, node.all_input_nodes)))):
+        return reason(node, "PyTorch gives statistics or gradients of a norm in another type than the graph says")
     for one in (*node.all_input_nodes, node):
         for leaf in _leaves(one):
             why = not_plain(leaf)
             if why is not None:
                 return reason(node, why if one is node else f"{one.name}: {why}")
     return None
+
+
+_NORMS: frozenset[Any] = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in (
+        "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit_no_training", "native_group_norm", "native_layer_norm",
+    )
+)  # fmt: skip
+_NORMS_BACKWARD: frozenset[Any] = frozenset(
+    getattr(torch.ops.aten, f"native_{name}_norm_backward") for name in ("batch", "group", "layer")
+)
+
+
+_NARROW = frozenset((torch.float16, torch.bfloat16))
+
+
+def _has_untold_type(node: fx.Node) -> bool:
+    """Whether a node is a norm, or a result of one, whose type is not that of `meta["val"]`: of a narrow tensor and
+    float parameters the statistics are float, and said to be narrow. Who reads one must be eager as well, or it would
+    take one type for the other."""
+    norm, number = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
+    packet = getattr(getattr(norm, "target", None), "overloadpacket", None)
+    if not isinstance(norm, fx.Node) or (packet not in _NORMS and packet not in _NORMS_BACKWARD):
+        return False
+    values = [one.meta.get("val") for one in norm.all_input_nodes]
+    types = {value.dtype for value in values if isinstance(value, torch.Tensor)}
+    if packet in _NORMS_BACKWARD:
+        return len(types) > 1
+    asked = {user.args[1] for user in norm.users if user.target is operator.getitem} if number is None else {number}
+    # The new running statistics of a module of halves are said to be float, and are halves.
+    return (len(types) > 1 and bool(asked & {1, 2})) or (bool(types & _NARROW) and bool(asked & {3, 4}))
 
 
 def not_plain(value: object) -> str | None:

@@ -211,9 +211,9 @@ def test_code_is_cached_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     made: list[str] = []
     compile_file = group_code._compiled
 
-    def counted(key: str, text: str, o: BackendOptions) -> Path:
+    def counted(key: str, text: str, flags: Sequence[str], o: BackendOptions) -> Path:
         made.append(key)
-        return compile_file(key, text, o)
+        return compile_file(key, text, flags, o)
 
     monkeypatch.setattr(group_code, "_compiled", counted)
     for expected in (1, 1):
@@ -232,9 +232,9 @@ def test_code_is_cached_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_another_processor_has_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = group_code._parts("name", "ranked", BackendOptions())
+    key = group_code._parts("name", "ranked", (), BackendOptions())
     monkeypatch.setattr(group_code.platform, "machine", lambda: "riscv64")
-    assert group_code._parts("name", "ranked", BackendOptions()) != key
+    assert group_code._parts("name", "ranked", (), BackendOptions()) != key
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
