@@ -70,9 +70,6 @@ def collect_on_cluster(
             store.add_machine(result["fingerprint"], result["description"])
         tally.measure_seconds = time.perf_counter() - start
 
-        def report_from(now: Tally, line: str) -> None:
-            report(now, f"{end.machine.address}: {line}")
-
         record(
             problem, found, end.seconds, store, tally, lambda now, line: report(now, f"{end.machine.address}: {line}")
         )

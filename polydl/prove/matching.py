@@ -20,7 +20,7 @@ from polydl.model.types import I32, ElementType, common, integer_literal
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.printed_program import Hint, Pointer, Printed, dims, map_of
-from polydl.prove.symbolic_values import Accumulator, Integer, Literal, Load, Made, Operation, Symbol, conversion
+from polydl.prove.symbolic_values import Integer, Literal, Load, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
 
 Pair = tuple[int | isl.PwAff, Symbol]
@@ -332,7 +332,3 @@ def product_pairs(found: Sequence[Symbol], statement: Statement) -> Iterator[lis
             pairs += inner
         else:
             yield pairs
-
-
-REGISTER = (Made, Accumulator)
-"""Values that an earlier statement of the same step has left in a register."""

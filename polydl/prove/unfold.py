@@ -16,7 +16,6 @@ from polydl.prove.printed_program import Pointer, Printed
 from polydl.prove.symbolic_values import STEPS, Literal, Load, Operation, Sum, Symbol, contains, conversion
 
 Sources = Mapping[Pointer, tuple[str, isl.Map]]
-Phase = tuple[Symbol | None, Statement | None]
 """(value, statement) of a phase for each element; (factors, None) of the products."""
 
 

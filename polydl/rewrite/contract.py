@@ -43,13 +43,11 @@ def _within_iterations(scop: Scop, name: str) -> bool:
         return False
     if any(a.array == name and not a.write for a in first.accesses):
         return False
-    element = _outer(first.accesses[body.target].relation, depth, first.depth)
-    return all(
-        _outer(a.relation, depth, s.depth).is_subset(element) for s in users for a in s.accesses if a.array == name
-    )
+    element = _outer(first.accesses[body.target].relation, depth)
+    return all(_outer(a.relation, depth).is_subset(element) for s in users for a in s.accesses if a.array == name)
 
 
-def _outer(relation: isl.Map, depth: int, all_loops: int) -> isl.Map:
+def _outer(relation: isl.Map, depth: int) -> isl.Map:
     """{ [outer loops] -> A[a…] }."""
     return isl.domain_named(isl.domain_onto(relation, range(depth)), None)
 

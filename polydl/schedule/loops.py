@@ -220,12 +220,6 @@ class NestLoops:
         """Positions of the parallel loops."""
         return tuple([i for i, loop in enumerate(self.loops) if loop.name in self.parallel]) if self.parallel else ()
 
-    @property
-    def summed_block(self) -> tuple[int, int] | None:
-        """Position of the summed loop and iterations of a block; None where nothing is summed up."""
-        chunks = [axis.chunk for axis in self.grid if axis.loop == self.summed]
-        return (self.loops.index(self.loop(self.summed)), chunks[0]) if chunks else None
-
 
 class LoopTransform(Transform, frozen=True):
     """A transform of the loops of one nest."""

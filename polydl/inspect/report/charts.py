@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Shape = Literal["circle", "square", "triangle", "diamond"]
-Anchor = Literal["start", "middle", "end"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polydl.inspect.report.charts import bytes_text, quantity
-from polydl.inspect.report.figures import agreement, picks, rankers
+from polydl.inspect.report.figures import picks, rankers
 from polydl.inspect.report.record import ORIGINAL, Measured, Run, ScopRun
 from polydl.target import Machine
 from polydl.target.model import OBSERVED
@@ -199,12 +199,6 @@ def remarks(scop: ScopRun) -> Iterator[str]:
     yield from (f"Assumed: {text}" for text in scop.assumptions)
     yield from (f"Refused: {text}" for text in scop.illegal)
     yield from (f"Given up: {text}" for text in scop.given_up)
-
-
-def agreements(scop: ScopRun) -> Table:
-    """How well each ranker orders the measured variants."""
-    rows = tuple((name, f"{tau:.2f}") for name in rankers(scop) if math.isfinite(tau := agreement(scop, name)))
-    return Table("Rankers", ("ranker", "Kendall's τ"), rows, frozenset({1}))
 
 
 def machine(found: Machine) -> Table:

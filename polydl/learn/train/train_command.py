@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -236,11 +235,6 @@ def show_evaluation(found: Mapping[str, Any]) -> None:
             f"{name:10} {m['top1']:6.3f} ({low:.3f}-{high:.3f}) {m['top5']:6.3f} {m['top5pct']:8.3f} {m['worst']:6.3f} "
             f"{m['tau']:6.3f} {m['pair_accuracy']:6.3f}\n"
         )
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a JSON document."""
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _fit() -> Any:
