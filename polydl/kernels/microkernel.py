@@ -52,6 +52,16 @@ class Reduction:
     """Iterations, >= 0; None = argument of the function."""
     a_stride: int | None
     b_stride: int | None
+    a_table: str = field(default="", repr=False)
+    """C type of a table of integers, an argument of the function, whose entries say by how many strides A moves; empty:
+    the number of the iteration does."""
+    b_table: str = field(default="", repr=False)
+    """The same of B: batch-reduce GEMM with offsets (Georganas et al., TPP)."""
+
+    @property
+    def by_table(self) -> bool:
+        """Whether a table says how an operand moves."""
+        return bool(self.a_table or self.b_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +170,8 @@ class MicrokernelSpec:
             raise ValueError("a step says itself what becomes of the output")
         if self.scalar_b and not self.window:
             raise ValueError("one of the operands moves along the columns")
+        if any(r.by_table for r in self.reductions) and (self.product.in_words or self.window):
+            raise ValueError("tables are for products of single elements")
         if self.in_place and not self.product.in_words:
             raise ValueError("elements have no words to be read as")
         if (
@@ -179,7 +191,7 @@ class Microkernel:
     """C definitions, without the prologue; ends in a newline."""
     parameters: tuple[str, ...]
     """Names in call order: m, n, A, B, C, a_m, c_m, then extent<i>, a_stride<i>, b_stride<i> of each reduction,
-    alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents and strides are ptrdiff_t."""
+    a_table<i>, b_table<i> of each, alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents and strides are ptrdiff_t."""
     spec: MicrokernelSpec
 
     @property
@@ -208,6 +220,9 @@ class ReductionText:
     extent: str
     a_stride: str
     b_stride: str
+    a_place: str
+    """How far A has moved in iteration `r<index>`."""
+    b_place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +296,9 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
         strides.append((f"a_stride{index}", reduction.a_stride))
         strides.append((f"b_stride{index}", reduction.b_stride))
     fixed += [Parameter("ptrdiff_t", name) for name, value in strides if value is None]
+    for index, reduction in enumerate(spec.reductions):
+        tables = (("a", reduction.a_table), ("b", reduction.b_table))
+        fixed += [Parameter(f"const {ctype} *", f"{role}_table{index}") for role, ctype in tables if ctype]
     if spec.alpha:
         fixed.append(Parameter(spec.dtype.c, "alpha"))
     for declaration in spec.epilogue_parameters:
@@ -413,6 +431,9 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
             loops[-1] = (index, joined)
     if not loops:
         loops = [(0, Reduction(1, 0, 0))]
+    elif loops[-1][1].by_table:
+        # The innermost loop steps pointers, which a table does not.
+        loops.append((len(spec.reductions), Reduction(1, 0, 0)))
     return loops
 
 
@@ -440,17 +461,22 @@ def plain_loops(spec: MicrokernelSpec) -> list[ReductionText]:
 
 
 def _loop(index: int, reduction: Reduction) -> ReductionText:
-    return ReductionText(
-        index,
-        stride_text(reduction.extent, f"extent{index}"),
-        stride_text(reduction.a_stride, f"a_stride{index}"),
-        stride_text(reduction.b_stride, f"b_stride{index}"),
-    )
+    strides = {
+        "a": stride_text(reduction.a_stride, f"a_stride{index}"),
+        "b": stride_text(reduction.b_stride, f"b_stride{index}"),
+    }
+    tables = {"a": reduction.a_table, "b": reduction.b_table}
+    moved = {role: f"(ptrdiff_t){role}_table{index}[r{index}]" if tables[role] else f"r{index}" for role in strides}
+    places = {role: f"{moved[role]} * {stride}" for role, stride in strides.items()}
+    extent = stride_text(reduction.extent, f"extent{index}")
+    return ReductionText(index, extent, strides["a"], strides["b"], places["a"], places["b"])
 
 
 def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
     """One loop in place of two, or None when the strides do not continue or are not known."""
     if outer.extent is None or inner.extent is None or inner.a_stride is None or inner.b_stride is None:
+        return None
+    if outer.by_table or inner.by_table:
         return None
     if (outer.a_stride, outer.b_stride) != (inner.extent * inner.a_stride, inner.extent * inner.b_stride):
         return None
@@ -486,6 +512,7 @@ def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
     forms = " in place" * spec.in_place + " no store" * (not spec.stores)
+    forms += "".join(f" {i}{r.a_table}{r.b_table}" for i, r in enumerate(spec.reductions) if r.by_table)
     forms += f" {spec.step}" * (spec.step is not None) + " window" * spec.window + " scalar" * spec.scalar_b
     digest = hashlib.sha256((repr(spec) + product + forms).encode()).hexdigest()[:8]
     return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
@@ -494,8 +521,8 @@ def _name(spec: MicrokernelSpec) -> str:
 def _summary(spec: MicrokernelSpec) -> str:
     """What the function computes, for the comment above it."""
     c = f"C[i*{_shown(spec.c_m)} + j]"
-    a = "".join(f" + r{i}*{_shown(r.a_stride)}" for i, r in enumerate(spec.reductions))
-    b = "".join(f" + r{i}*{_shown(r.b_stride)}" for i, r in enumerate(spec.reductions))
+    a = "".join(f" + {_number(i, 'a', r.a_table)}*{_shown(r.a_stride)}" for i, r in enumerate(spec.reductions))
+    b = "".join(f" + {_number(i, 'b', r.b_table)}*{_shown(r.b_stride)}" for i, r in enumerate(spec.reductions))
     if spec.window:
         a = f" + j{a}"
     sign = "-" if spec.negate else "+" if spec.beta else ""
@@ -512,3 +539,7 @@ def _summary(spec: MicrokernelSpec) -> str:
 
 def _shown(stride: int | None) -> str:
     return "s" if stride is None else str(stride)
+
+
+def _number(index: int, role: str, table: str) -> str:
+    return f"{role}_table{index}[r{index}]" if table else f"r{index}"

@@ -207,8 +207,7 @@ class _Writer:
     def _from_heavy(self, fused: Fused) -> isl.Map:
         """{ H[h…] -> S[i…] } the fused instance on the element of a heavy one."""
         heavy = self.structure.nest.statements[0]
-        assert isinstance(heavy.body, Assignment)
-        return heavy.accesses[heavy.body.target].relation.intersect_domain(heavy.domain).apply_range(fused.element)
+        return heavy.target.relation.intersect_domain(heavy.domain).apply_range(fused.element)
 
     def _operand(self, access: Access, heavy: isl.Map) -> Operand:
         relation = heavy.apply_range(access.relation).coalesce()

@@ -257,7 +257,7 @@ def user_call(body: MicrokernelCall, at: Place) -> Evaluate:
 
 def black_box(body: BlackBox, at: Place) -> Scope:
     """The text in braces, behind the declarations that it needs."""
-    declared = (_declaration(declaration, None if v is None else at.affine(v)) for declaration, v in body.locals)
+    declared = (declaration(words, None if v is None else at.affine(v)) for words, v in body.locals)
     text = body.text
     for name in sorted(BITS_NAMES):  # the front end's: no name of the file is like these
         if name in text:
@@ -278,7 +278,7 @@ def _text(lines: Sequence[str]) -> list[Node]:
     return found
 
 
-def _declaration(text: str, value: Expr | None) -> Declare:
+def declaration(text: str, value: Expr | None) -> Declare:
     """Of a declaration as it was written (`int i`), whose last word is the name."""
     type_, _, name = text.rpartition(" ")
     return Declare(type_, ((name, value),))

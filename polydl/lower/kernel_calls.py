@@ -22,8 +22,9 @@ from polydl.lower.kernel_spec import (
     steps_of,
 )
 from polydl.lower.packing_plan import PackCall
+from polydl.lower.segment_arguments import segment_arguments
 from polydl.model import isl
-from polydl.model.contraction import Operand
+from polydl.model.contraction import Operand, first_element
 from polydl.model.expr import Const, Load
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.conditions import Group
@@ -53,7 +54,7 @@ class Versions:
 
 
 def versions_of(
-    scop: Scop | None,
+    scop: Scop,
     structure: NestLoops,
     call: KernelCall,
     packs: Mapping[str, PackCall],
@@ -65,10 +66,10 @@ def versions_of(
 
     def made(*, first: bool, last: bool) -> tuple[GeneratedMicrokernel, Epilogue]:
         fused = NOTHING_FUSED
-        if group is not None and scop is not None:
+        if group is not None:
             fused = fused_epilogue(scop, structure, group, before=first, after=last)
         start = start_of(structure, group, zeroing) if first else None
-        spec = microkernel_spec(structure, call, packs, start, fused)
+        spec = microkernel_spec(scop, structure, call, packs, start, fused)
         return family.emit(replace(use, spec=spec), block), fused
 
     first, fused_first = made(first=True, last=not repeats)
@@ -141,12 +142,15 @@ def call_printer(
     assert kernel is not None and found is not None
     a, b = operands_of(structure)
     groups, spec = grouping(structure), versions.between.spec
+    segment = segment_arguments(statement, found, call.corner, a)
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:
             return plus(Name(buffers[role]), at.affine(packs[role].offset(call.domain, structure.loops)))
-        relation = statement.accesses[operand.access].relation.as_pw_multi_aff()
+        relation = first_element(statement, operand).as_pw_multi_aff()
         found_at = at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
+        if segment is not None and operand is not found.output:
+            found_at = plus(found_at, segment.start(operand, at))
         return Cast(parameters(spec)[2].ctype, found_at) if role == "A" and spec.in_place else found_at
 
     def print_call(at: Place) -> Node:
@@ -156,16 +160,18 @@ def call_printer(
         nest = structure.nest
         run_time = [] if kernel.rows is None or "A" in packs else stride_at(at, nest, a, kernel.rows)
         run_time += [] if kernel.rows is None else stride_at(at, nest, found.output, kernel.rows)
-        for loop, reduction in zip(kernel.reductions, spec.reductions, strict=True):
+        for loop, reduction in zip(kernel.reductions, spec.reductions, strict=segment is None):
             run_time += [at.affine(steps_of(groups, call, loop))] if reduction.extent is None else []
             for role, operand in (("A", a), ("B", b)):
                 run_time += [] if role in packs else stride_at(at, nest, operand, loop)
+        run_time += [] if segment is None else [*segment.strides(at), *segment.tables]
         factors = [_factor(f, at, statement) for f in found.scale]
         scale = [reduce(lambda left, right: Binary("*", left, right), factors)] if factors else []
         arguments = [m, n, *pointers, *run_time, *scale]
 
         def called(which: GeneratedMicrokernel, fused: Epilogue = NOTHING_FUSED) -> Node:
-            return Evaluate(Invoke(which.name, (*arguments, *fused.arguments(at, call))))
+            made = Evaluate(Invoke(which.name, (*arguments, *fused.arguments(at, call))))
+            return made if segment is None else segment.around(made, at)
 
         again = [at.affine(t) for t in _repetitions(structure, call)] if visits_again(structure) else []
         fresh = tuple(Binary("==", t, Int(0)) for t in again if t != Int(0))

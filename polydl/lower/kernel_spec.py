@@ -11,7 +11,7 @@ from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, us
 from polydl.lower.epilogue import Epilogue, epilogue
 from polydl.lower.packing_plan import PackCall
 from polydl.model import isl
-from polydl.model.contraction import Contraction, Operand
+from polydl.model.contraction import Contraction, Operand, Within
 from polydl.model.expr import Const, Expr, is_number
 from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
@@ -53,6 +53,7 @@ def constant(extent: isl.PwAff, domain: isl.Set) -> int | None:
 
 
 def microkernel_spec(
+    scop: Scop,
     structure: NestLoops,
     call: KernelCall,
     packs: Mapping[str, PackCall],
@@ -80,7 +81,7 @@ def microkernel_spec(
     reductions = tuple(
         Reduction(constant(steps_of(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
-    )
+    ) + tuple(_within(scop, one, of_left=a is found.left) for one in found.within)
     a_m = 0 if rows is None else 1 if "A" in packs else given(stride_of(nest, a, rows))
     a_m = known(a_m) // word if in_place and a_m is not None else a_m
     c_m = 0 if rows is None else given(stride_of(nest, found.output, rows))
@@ -115,6 +116,14 @@ def microkernel_spec(
         window=found.windows(_columns(structure)),
         scalar_b=b.strides[_columns(structure)] == 0,
     )
+
+
+def _within(scop: Scop, one: Within, *, of_left: bool) -> Reduction:
+    """A reduction within an instance; `of_left`: A is the left operand."""
+    strides, tables = (one.left, one.right), (one.left_table, one.right_table)
+    types = [scop.arrays[table].element.c if table else "" for table in tables]
+    (a, b), (a_table, b_table) = (strides, types) if of_left else (strides[::-1], types[::-1])
+    return Reduction(one.extent, given(a), given(b), a_table, b_table)
 
 
 def _step(found: Contraction, a: Operand, start: Expr | None) -> Step:

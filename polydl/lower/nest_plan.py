@@ -76,7 +76,7 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
     edge = edge_rows(structure, call)
     element = found.element
     if call.domain.is_empty():
-        prologue, printers = ((), {}) if edge is None else _rows(edge, element)
+        prologue, printers = ((), {}) if edge is None else _rows(scop, edge, element)
         return NestPlan(call, (), prologue, printers, edge=edge)
     packs = {p.operand: pack_call(structure, p, call) for p in structure.packs}
     versions = versions_of(scop, structure, call, packs, node.zeroing, node.group)
@@ -102,15 +102,15 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
     thread_lines = tuple(scratch.thread_line(buffers[r]) for r, p in packs.items() if not p.shared)
     now = tuple(p for p in packs.values() if not p.pack.function)
     if edge is not None:
-        more, row_printers = _rows(edge, element)
+        more, row_printers = _rows(scop, edge, element)
         texts += more
         printers |= row_printers
     return NestPlan(call, now, tuple(texts), printers, thread_lines, tuple(ahead), edge)
 
 
-def _rows(edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, Callable[[Place], Node]]]:
+def _rows(scop: Scop, edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, Callable[[Place], Node]]]:
     """The microkernel for single rows: its text, and what prints its calls."""
-    versions = versions_of(None, edge.structure, edge.call, {}, None, None)
+    versions = versions_of(scop, edge.structure, edge.call, {}, None, None)
     printer = call_printer(edge.structure, edge.call, versions, {}, {})
     return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
 

@@ -126,7 +126,10 @@ def _body(body: Body, domain: isl.Set, values: Mapping[str, int]) -> Body:
             return replace(body, arguments=there, inner=tuple(_statement(s, values) for s in inner))
         case BlackBox():
             own = ((text, None if of is None else isl.function_at(of, values)) for text, of in body.locals)
-            return replace(body, locals=tuple(own))
+            segment = body.segment
+            if segment is not None:
+                segment = replace(segment, sum=_statement(segment.sum, values))
+            return replace(body, locals=tuple(own), segment=segment)
 
 
 def _expression(value: Expr, domain: isl.Set, values: Mapping[str, int]) -> Expr:

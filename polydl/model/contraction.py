@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from polydl.base.by_identity import once_for_each
+from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, loads, on_operands
 from polydl.model.functions import function_of
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import Stride, strides_of
 from polydl.model.types import F32, F64, I32, U32, ElementType, float_literal
 
@@ -32,6 +33,21 @@ LEFT, RIGHT, OLD = Load(0), Load(1), Load(2)
 """What a step is made of (`Contraction.step`): the elements of the operands, and what was in the output before."""
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A reduction that runs within an instance of a statement which is kept as it is written (`scop.Segment`)."""
+
+    iterator: str
+    """Of the statement that says what is accumulated."""
+    extent: int | None
+    """Iterations; None: those of the segment."""
+    left: Stride
+    right: Stride
+    left_table: str = ""
+    """The array of integers whose entries say by how many strides the operand moves; empty: the iteration does."""
+    right_table: str = ""
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Contraction:
     """`C[…] = step(left[…], right[…], C[…])` with affine addresses: every iterator moves each operand by a fixed
@@ -50,6 +66,9 @@ class Contraction:
     step: Expr | None = None
     """What the element of the output becomes, of `LEFT`, `RIGHT`, `OLD` and literals; None: `scale` times the product
     is added to it, or taken away."""
+    within: tuple[Within, ...] = ()
+    """Reductions that are no loops of the statement, outermost first: the first of them runs through a segment. The
+    accesses of the operands are those of the segment's sum then."""
 
     @property
     def alone(self) -> bool:
@@ -137,6 +156,22 @@ def _rows(found: Contraction, a: Operand, b: Operand, columns: str) -> tuple[str
     return tuple(i for i in moving if b.strides[i] == 0 or found.alone)
 
 
+def first_element(statement: Statement, operand: Operand) -> isl.Map:
+    """{ S[i…] -> A[a…] } what an instance reads or writes of an operand: within a segment, in the first iteration of
+    its loops and for an entry, or an element of a table, that is 0."""
+    body = statement.body
+    if not isinstance(body, BlackBox) or body.segment is None:
+        return statement.accesses[operand.access].relation
+    inner = body.segment.sum
+    domain = inner.domain
+    for iterator in inner.iterators[statement.depth :]:
+        low = isl.least(domain, iterator)
+        assert low is not None, "it has iterations (`_iterations`)"
+        domain = isl.fix(domain, iterator, low)
+    relation = isl.domain_onto(inner.accesses[operand.access].relation.intersect_domain(domain), range(statement.depth))
+    return isl.domain_named(relation, statement.name, statement.iterators)
+
+
 def contraction_at(found: Contraction, sized: Scop) -> Contraction:
     """The contraction of a program with parameters, in the same program at values of these."""
 
@@ -145,7 +180,20 @@ def contraction_at(found: Contraction, sized: Scop) -> Contraction:
         strides = {i: s if isinstance(s, int) else layout.distance(s.moves) or 0 for i, s in one.strides.items()}
         return replace(one, strides=strides)
 
-    return replace(found, output=operand(found.output), left=operand(found.left), right=operand(found.right))
+    def within(one: Within) -> Within:
+        left, right = (
+            s if isinstance(s, int) else sized.arrays[of.array].layout.distance(s.moves) or 0
+            for of, s in ((found.left, one.left), (found.right, one.right))
+        )
+        return replace(one, left=left, right=right)
+
+    return replace(
+        found,
+        output=operand(found.output),
+        left=operand(found.left),
+        right=operand(found.right),
+        within=tuple(map(within, found.within)),
+    )
 
 
 class Lack(Enum):
@@ -203,11 +251,59 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
 
 def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | NoContraction:
     """What `contraction` finds, or the first thing that is missing."""
+    if isinstance(statement.body, BlackBox) and statement.body.segment is not None:
+        return _over_segment(scop, statement, statement.body.segment)
     found = _product(scop, statement, in_place=in_place)
     if isinstance(found, Contraction) and found.in_blocks:
         return found
     stepped = _stepped(scop, statement)
     return found if stepped is None else stepped
+
+
+def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contraction | NoContraction:
+    """The sum of products over a segment, with the loops around the segment for its own."""
+    found = _product(scop, segment.sum, in_place=False)
+    if isinstance(found, NoContraction):
+        return NoContraction(found.lack)
+    loops = [i for i in segment.sum.iterators if i not in (*statement.iterators, *segment.tables)]
+    extents = {i: _iterations(segment.sum, i) for i in loops[1:]}
+    if not found.uniform or found.scale or any(extent is None for extent in extents.values()):
+        return NoContraction(Lack.TYPES if not found.uniform else Lack.PRODUCT)
+    left_table, right_table = (_table(one, segment) for one in (found.left, found.right))
+    if left_table is None or right_table is None:
+        return NoContraction(Lack.ADDRESS)
+    first = Within(
+        segment.entry,
+        None,
+        found.left.strides[left_table or segment.entry],
+        found.right.strides[right_table or segment.entry],
+        segment.tables.get(left_table, ""),
+        segment.tables.get(right_table, ""),
+    )
+    rest = (Within(i, extents[i], found.left.strides[i], found.right.strides[i]) for i in loops[1:])
+    output, left, right = (
+        replace(one, strides={i: one.strides[i] for i in statement.iterators})
+        for one in (found.output, found.left, found.right)
+    )
+    made = replace(found, statement=statement.name, output=output, left=left, right=right, within=(first, *rest))
+    return made if made.columns() else NoContraction(Lack.COLUMNS)
+
+
+def _iterations(statement: Statement, iterator: str) -> int | None:
+    """How often a loop runs, the same in all iterations of the loops around it; None for another one."""
+    low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
+    if low is None or high is None or not isl.is_apart(statement.domain, iterator):
+        return None
+    return high - low + 1
+
+
+def _table(operand: Operand, segment: Segment) -> str | None:
+    """The iterator that stands for the entry of a table by which an operand moves; empty where the number of the entry
+    moves it, or nothing does; None where there is more than one of these."""
+    moving = [i for i in (segment.entry, *segment.tables) if operand.strides[i] != 0]
+    if len(moving) > 1:
+        return None
+    return "" if not moving or moving[0] == segment.entry else moving[0]
 
 
 def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction | NoContraction:

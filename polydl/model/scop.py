@@ -234,6 +234,26 @@ class BlackBox:
     one for a variable that the text sets itself."""
     lanes: str = ""
     """Of a loop that may add up in another order: `text` so that it does, in vector lanes."""
+    segment: Segment | None = None
+    """Of a loop over a segment of other arrays that adds up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A loop over entries `first <= p < last` of arrays, bounds that are read from memory, which accumulates into
+    elements that do not depend on p: as `for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j]`."""
+
+    sum: Statement
+    """What it accumulates, as one statement of loops with affine subscripts: the loops around, `entry`, those of
+    `tables`, and the loops inside."""
+    entry: str
+    """The iterator of `sum` that counts the entries, from 0."""
+    first: str
+    """C, in terms of `BlackBox.locals`."""
+    last: str
+    """C, one past the last entry."""
+    tables: Mapping[str, str]
+    """By iterator of `sum` the array of integers that it stands for an element of: `idx` of `idx[p]`."""
 
 
 Body = Assignment | MicrokernelCall | BlackBox
@@ -264,6 +284,15 @@ class Statement:
     @property
     def depth(self) -> int:
         return len(self.iterators)
+
+    @property
+    def target(self) -> Access:
+        """What an assignment writes, or a sum over a segment."""
+        if isinstance(self.body, Assignment):
+            return self.accesses[self.body.target]
+        assert isinstance(self.body, BlackBox) and self.body.segment is not None, "of others there may be several"
+        (found,) = (access for access in self.accesses if access.write)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel)
     result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[tuple[object, ...], tuple[int, float]] = {}
     for v, structure in enumerate(structures):
-        if structure.kernel is None:
+        if structure.kernel is None or structure.over_segment:
             continue
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
@@ -51,7 +51,7 @@ def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> 
     result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[object, float] = {}
     for v, structure in enumerate(structures):
-        if structure.kernel is None or any(pack.operand == "A" for pack in structure.packs):
+        if structure.kernel is None or structure.over_segment or any(pack.operand == "A" for pack in structure.packs):
             continue
         key = (structure.kernel.m, structure.inner[0].iterator, structure.kernel.reductions)
         if key not in memory:

@@ -27,16 +27,19 @@ from polydl.kernels.instructions import (
     vector_cycles,
 )
 from polydl.model.accumulation import accumulates, keeps
+from polydl.model.contraction import contraction
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.functions import function_of
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Access, Assignment, BlackBox, Scop, Statement
 from polydl.model.strides import affine_rows, distances
 from polydl.target.isa import Isa
 
 UNKNOWN = 64
 """Iterations that a loop without constant bounds is taken to have."""
+ENTRIES = 16
+"""Entries that a segment is taken to have, whose bounds only data know."""
 LOOP_CYCLES = 12.0
 """Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
 "The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
@@ -80,11 +83,19 @@ class Work:
 
     @cached_property
     def instances(self) -> float:
-        """How often it runs; the number for 64 where a bound is not known."""
+        """How often it runs, or what it adds up over a segment does; the number for 64 where a bound is not known."""
         if any(extent is None for extent in (c.extent for c in self.counts.values())):
-            return math.prod(self.ranges)
+            return math.prod(self.ranges) * self._within
         found = count(self.statement.domain, operations=_SCANNED, budget=10_000)
-        return (found.lower + found.upper) / 2
+        return (found.lower + found.upper) / 2 * self._within
+
+    @property
+    def _within(self) -> int:
+        """Iterations within an instance: of segments, whose entries only data know, so many as `ENTRIES`."""
+        if not isinstance(self.statement.body, BlackBox) or self.statement.body.segment is None:
+            return 1
+        found = contraction(self.scop, self.statement)
+        return ENTRIES if found is None else math.prod(one.extent or ENTRIES for one in found.within)
 
     @cached_property
     def accumulates(self) -> bool:

@@ -83,7 +83,7 @@ def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine,
     result = np.zeros((len(structures), len(nest.arrays)))
     memory: dict[object, float] = {}
     for v, structure in enumerate(structures):
-        if structure.kernel is None:
+        if structure.kernel is None or structure.over_segment:
             continue
         for role, block in (("A", structure.kernel.rows), ("B", structure.kernel.columns)):
             packs = [pack for pack in structure.packs if pack.operand == role]

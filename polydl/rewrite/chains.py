@@ -24,7 +24,9 @@ class Plan:
 
 
 def is_heavy(nest: Nest) -> bool:
-    """Whether a nest writes elements several times, that is, has a reduction loop."""
+    """Whether a nest writes elements several times, that is, has a reduction loop, or adds up over segments."""
+    if nest.contraction is not None and nest.contraction.within:
+        return True
     if len(nest.statements) != 1 or not isinstance(nest.statements[0].body, Assignment):
         return False
     statement = nest.statements[0]
@@ -98,8 +100,7 @@ def heavy_instances(group: Group, name: str) -> isl.Map:
     """{ S[i…] -> H[h…] } the heavy statement's instances on the element of an instance of the fused statement."""
     fused = next(f for f in (*group.before, *group.after) if f.nest.name == name)
     statement = group.heavy.statements[0]
-    assert isinstance(statement.body, Assignment)
-    writes = statement.accesses[statement.body.target].relation.intersect_domain(statement.domain)
+    writes = statement.target.relation.intersect_domain(statement.domain)
     return fused.element.reverse().apply_range(writes.reverse())
 
 

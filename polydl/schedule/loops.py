@@ -188,6 +188,11 @@ class NestLoops:
         """Whether its microkernel makes elements anew step by step, from any number (`Contraction.step`)."""
         return self.nest.contraction is not None and self.nest.contraction.step is not None
 
+    @property
+    def over_segment(self) -> bool:
+        """Whether data choose what its microkernel reads of its operands (`Contraction.within`)."""
+        return self.nest.contraction is not None and bool(self.nest.contraction.within)
+
     def operand(self, role: str) -> Operand:
         """What the microkernel reads as `A` (moved by its rows) or as `B` (by its columns)."""
         assert self.kernel is not None and self.nest.contraction is not None

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
-from polydl.frontend.lower.raw import RawAccess, RawArgument, RawAssignment, RawBlackBox, RawCall, RawStatement, Walked
+from polydl.frontend.lower.raw import (
+    RawAccess,
+    RawArgument,
+    RawAssignment,
+    RawBlackBox,
+    RawCall,
+    RawSegment,
+    RawStatement,
+    Walked,
+)
 from polydl.frontend.meaning.affine import Evaluator, NotAffine
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol
@@ -22,6 +31,7 @@ from polydl.model.scop import (
     Body,
     CallArgument,
     MicrokernelCall,
+    Segment,
     Statement,
     Storage,
 )
@@ -146,6 +156,11 @@ def settle(
                 errors.append(_not_linear(error, access, iterators, places))
             else:
                 subscripts[id(access)] = (*own, *values)
+    for statement in walked.statements:
+        if isinstance(statement.body, RawBlackBox) and statement.body.segment is not None:
+            for access in statement.body.segment.sum.accesses:
+                if access.symbol.name not in linear and all(v is not None and v.pw is not None for v in access.subscripts):
+                    subscripts[id(access)] = tuple(None if v is None else v.pw for v in access.subscripts)
     return Settled(extents, frozenset(linear), subscripts), errors
 
 
@@ -211,7 +226,7 @@ class Builder:
         elif isinstance(raw.body, RawBlackBox):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
-            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes)
+            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes, self._segment(raw.body.segment, name))
             accesses = self._accesses(raw.accesses, space) if not inner else ()
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:
@@ -227,6 +242,12 @@ class Builder:
             body,
             self._span(raw.node),
         )
+
+    def _segment(self, raw: RawSegment | None, name: str) -> Segment | None:
+        """None where the dimensions of an array are not those that its subscripts have."""
+        if raw is None or any(id(access) not in self.settled.subscripts for access in raw.sum.accesses):
+            return None
+        return Segment(self._statement(raw.sum, f"{name}_sum"), raw.entry, raw.first, raw.last, raw.tables)
 
     def _span(self, node: Node) -> Span:
         span = self.places.span(node)

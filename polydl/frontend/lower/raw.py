@@ -5,6 +5,7 @@ Sets and functions here are zero-dimensional with iterators as isl parameters (s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pycparser import c_ast
@@ -74,6 +75,17 @@ class RawCall:
 
 
 @dataclass(frozen=True, slots=True)
+class RawSegment:
+    """A loop over a segment that adds up; see model.scop.Segment."""
+
+    sum: RawStatement
+    entry: str
+    first: str
+    last: str
+    tables: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class RawBlackBox:
     """Code kept as written, and the statements that say what it may access; see model.scop.BlackBox."""
 
@@ -83,6 +95,7 @@ class RawBlackBox:
     inner: tuple[RawStatement, ...]
     lanes: str = ""
     """See model.scop.BlackBox."""
+    segment: RawSegment | None = None
 
 
 @dataclass(frozen=True, slots=True)

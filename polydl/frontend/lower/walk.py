@@ -10,7 +10,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core.evolved_values import merged
-from polydl.frontend.lower import microkernels, written_out
+from polydl.frontend.lower import microkernels, segments, written_out
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.iterations import Iterations
 from polydl.frontend.lower.member_nodes import Row
@@ -104,7 +104,7 @@ class Walker(Iterations):
 
     def _compound(self, node: c_ast.Compound) -> None:
         with self.scoped():
-            for item in node.block_items or ():
+            for item in segments.in_elements(node.block_items or (), self):
                 self.walk(item)
             self.no_pending()
 

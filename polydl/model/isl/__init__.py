@@ -38,6 +38,7 @@ from polydl.model.isl.constraints import (
     divisions,
     equalities,
     interval,
+    is_apart,
     is_box,
     meet,
     not_negative,

@@ -13,6 +13,7 @@ from polydl.model.isl.isl_types import (
     BasicMap,
     BasicSet,
     Constraint,
+    Dim,
     Factors,
     Map,
     Mat,
@@ -22,6 +23,7 @@ from polydl.model.isl.isl_types import (
     unnamed_space,
     value,
 )
+from polydl.model.isl.positions import position_of
 
 
 def interval(low: int, high: int) -> Set:
@@ -54,6 +56,18 @@ def is_box(of: BasicSet) -> bool:
     """Whether no constraint has an integer division or bounds more than one dimension: a product of intervals."""
     return not of.dim(DIV) and all(
         sum(constraint.involves_dims(SET, i, 1) for i in range(of.dim(SET))) <= 1 for constraint in of.get_constraints()
+    )
+
+
+def is_apart(of: Set, dim: Dim) -> bool:
+    """Whether a set is one interval of values of a dimension for each point of the others, the same one for all."""
+    found = of.coalesce().get_basic_sets()
+    at = position_of(of, SET, dim)
+    others = [i for i in range(of.dim(SET)) if i != at]
+    return len(found) == 1 and not any(
+        c.dim(DIV) or any(c.involves_dims(SET, i, 1) for i in others) or c.involves_dims(PARAM, 0, c.dim(PARAM))
+        for c in found[0].get_constraints()
+        if c.involves_dims(SET, at, 1)
     )
 
 

@@ -38,6 +38,8 @@ class Pack(LoopTransform, frozen=True):
             raise InputError("Pack needs a microkernel to read what it packs")
         if self.operand not in ("A", "B"):
             raise InputError(f"no operand '{self.operand}' to self", hint="A is moved by the rows, B by the columns")
+        if found.within:
+            raise InputError(f"nest {structure.nest.name} adds up over segments: its operands cannot be packed")
         if not structure.nest.box:
             raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
         if any(other.operand == self.operand for other in structure.packs):
@@ -63,9 +65,9 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
     needed = _copied(structure)
     if not needed:
         yield structure
-    if not limits.nest.box or structure.kernel is None:
-        return
     found = limits.nest.contraction
+    if not limits.nest.box or structure.kernel is None or (found is not None and found.within):
+        return
     # Elsewhere there are loops that read the operand where it is.
     converts = found is not None and found.in_blocks and not found.uniform
     chosen: list[list[str | None]] = [

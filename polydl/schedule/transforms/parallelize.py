@@ -127,7 +127,7 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             if not _collapses(structure, start, end):
                 limits.pruned[RAGGED] += 1
                 break
-            parallel = Parallelize(tuple(names[start:end]))
+            parallel = Parallelize(tuple(names[start:end]), _shared_out(structure, counts[start:end], threads))
             made = parallel.applied(structure)
             if not is_legal(made, legality):
                 break
@@ -152,6 +152,15 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             yield made
     if not starts:
         yield structure
+
+
+def _shared_out(structure: NestLoops, counts: Sequence[int | None], threads: int) -> str:
+    """OpenMP's schedule of loops: their iterations take about the same time, except those of segments, of which only
+    data know how long they are."""
+    if not structure.over_segment:
+        return ""
+    iterations = math.prod(_CHUNKS * threads * _PIECES if count is None else count for count in counts)
+    return f"dynamic,{max(1, iterations // (threads * _PIECES))}"
 
 
 def _collapses(structure: NestLoops, start: int, end: int) -> bool:
@@ -220,5 +229,7 @@ _MOST_SUMMED = 1 << 20
 """Elements of all copies of an output together, at most."""
 
 
+_PIECES = 32
+"""Pieces per thread of loops whose iterations take different times."""
 _CHUNKS = 8
 """Parallel iterations per thread beyond which collapsing one more loop cannot balance the load noticeably."""

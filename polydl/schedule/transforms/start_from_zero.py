@@ -49,10 +49,8 @@ def zeroes_all(zeroing: Statement, contraction: Statement, *, any_number: bool) 
 
 
 def _written(statement: Statement) -> str:
-    assert isinstance(statement.body, Assignment)
-    return statement.accesses[statement.body.target].array
+    return statement.target.array
 
 
 def _elements(statement: Statement) -> isl.Set:
-    assert isinstance(statement.body, Assignment)
-    return statement.accesses[statement.body.target].relation.intersect_domain(statement.domain).range()
+    return statement.target.relation.intersect_domain(statement.domain).range()

@@ -1,0 +1,320 @@
+"""Sums over segments: loops whose bounds are read from memory, as a row of a sparse matrix has them (CSR, BSR).
+
+    before:    for (p = ptr[i]; p < ptr[i + 1]; p++) for (j = 0; j < n; j++) y[i][j] += val[p] * x[idx[p]][j];
+    after:     for (j = 0; j < n; j++) for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j];
+    requires:  one accumulation, into an array that the loops read nowhere else; different iterations of the loops that
+               move outwards add to different elements, so that each element's terms keep their order
+
+What is left of the loop over the segment is kept as it is written, and beside it stands what it adds up, as a statement
+of affine loops: that tells whether microkernels can run it (`model.contraction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
+
+from polydl.frontend.core import counters
+from polydl.frontend.core.counters import Counter
+from polydl.frontend.core.loop_forms import Loop, statements
+from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower.member_nodes import written
+from polydl.frontend.lower.raw import RawAssignment, RawSegment, RawStatement
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.liveness import assigned_names
+from polydl.frontend.meaning.symbols import mentions, nodes
+from polydl.model import isl
+from polydl.model.combiners import adds
+from polydl.model.expr import Binary, Load
+from polydl.model.types import F32, F64, ElementType
+
+_MOST = 1 << 16
+"""Entries that the affine statement has: any number that is larger than 1 tells how far operands move."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A loop over a segment with one accumulation in it."""
+
+    around: tuple[c_ast.For, ...]
+    """Loops inside of it whose variables the target's subscripts mention, outermost first."""
+    inside: tuple[c_ast.For, ...]
+    """The others."""
+    step: c_ast.Assignment
+    """The accumulation, without names that the loops declare."""
+    entry: str
+    first: Node
+    last: Node
+    """One past the last entry."""
+
+
+def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
+    """The loop over a segment inside of those in it whose iterations add to different elements; None where there are
+    none, or it is no such sum."""
+    found = _sum(loop, counter, state)
+    if found is None or not found.around:
+        return None
+    raw = _affine(found, state)
+    if raw is None or not _different(raw, [_variable(one) for one in found.around]):
+        return None
+    assert isinstance(loop.node, c_ast.For), "says `_sum`"
+    over = loop.node
+    node: Node = _nested(found.inside, found.step)
+    node = c_ast.For(over.init, over.cond, over.next, node, over.coord)
+    return _nested(found.around, node)
+
+
+def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
+    """What a loop over a segment adds up to elements that do not depend on its iteration; None where it does not."""
+    found = _sum(loop, counter, state)
+    if found is None or found.around:
+        return None
+    tables = _tables(found, state)
+    raw = _affine(found, state)
+    ends = [state.substituted(node) for node in (found.first, found.last)]
+    if raw is None or None in ends:
+        return None
+    first, last = (written(end) for end in ends if end is not None)
+    return RawSegment(raw, raw.loops[len(state.loops)].name, first, last, {v: k for k, v in tables.items()})
+
+
+def in_elements(items: Sequence[Node], state: State) -> list[Node]:
+    """Statements of a block in which a scalar that a loop over data's bounds adds up, and that ends up in an element,
+    is that element from the start.
+
+    before:    float s = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) s += val[p] * x[idx[p]][j]; y[i][j] = s;
+    after:     y[i][j] = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j];
+    requires:  nothing else in the block mentions the scalar or the array; the element has its type, and a loop around
+               leads to its neighbours without moving the bounds
+    """
+    found = list(items)
+    for one in items:
+        if isinstance(one, c_ast.Decl):
+            found = _in_element(found, one, state) or found
+    return found
+
+
+def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list[Node] | None:
+    name, at = scalar.name, items.index(scalar)
+    users = [one for one in items if one is not scalar and name in mentions(one)]
+    if scalar.init is None or scalar.storage or not isinstance(scalar.type, c_ast.TypeDecl) or len(users) != 2:
+        return None
+    loop, last = users
+    match last:
+        case c_ast.Assignment(op="=", lvalue=c_ast.ArrayRef() as element):
+            array = _array(element)
+        case _:
+            return None
+    between = [one for one in items[at : items.index(last)] if array in mentions(one)]
+    symbol = None if array is None else state.scope.find(array)
+    if not isinstance(loop, c_ast.For) or name not in assigned_names(loop) or between or symbol is None:
+        return None
+    bounds = {n for part in (loop.init, loop.cond) if part is not None for n in mentions(part)}
+    columns = {one.name for one, _ in state.loops} & set(mentions(element.subscript)) - bounds
+    own = {name, *assigned_names(loop), *(d.name for one in items for d in _declarations(one))}
+    if (
+        not any(isinstance(node, c_ast.ArrayRef) for part in (loop.init, loop.cond) for node in nodes(part))
+        or not columns
+        or own & set(mentions(element))
+        or array in mentions(last.rvalue)
+        or state.type_of(c_ast.Typename(None, [], None, scalar.type)) is not symbol.ctype
+    ):
+        return None
+    known = {name: element}
+    made: dict[int, Node | None] = {
+        id(scalar): c_ast.Assignment("=", element, scalar.init, scalar.coord),
+        id(loop): _replaced(loop, known),
+        id(last): None if isinstance(last.rvalue, c_ast.ID) else _replaced(last, known),
+    }
+    kept = (made.get(id(one), one) for one in items)
+    return [one for one in kept if one is not None]
+
+
+def _declarations(node: Node) -> list[c_ast.Decl]:
+    return [one for one in nodes(node) if isinstance(one, c_ast.Decl)]
+
+
+def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
+    first, condition = counters.given(loop, counter.judged), counter.condition
+    if (
+        not isinstance(loop.node, c_ast.For)
+        or counter.name is None
+        or first is None
+        or (counter.step, counter.shift, len(loop.first), len(loop.step), len(loop.taken)) != (1, 0, 1, 1, 0)
+        or not isinstance(condition, c_ast.BinaryOp)
+        or condition.op not in ("<", "<=")
+        or not (isinstance(condition.left, c_ast.ID) and condition.left.name == counter.name)
+        or loop.once
+    ):
+        return None
+    last = condition.right
+    if condition.op == "<=":
+        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1", last.coord), last.coord)
+    loops: list[c_ast.For] = []
+    step = _accumulation(loop.body, {}, loops, state)
+    if step is None:
+        return None
+    target = _array(step.lvalue)
+    moved = set(mentions(step.lvalue))
+    around = [one for one in loops if _variable(one) in moved]
+    inside = [one for one in loops if _variable(one) not in moved]
+    own = {counter.name, *(_variable(one) for one in inside)}
+    heads = [part for one in around for part in (one.init, one.cond, one.next)]
+    if target is None or target in mentions(step.rvalue) or own & moved or own & {n for h in heads for n in mentions(h)}:
+        return None
+    return _Sum(tuple(around), tuple(inside), step, counter.name, first, last)
+
+
+def _accumulation(
+    body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: State
+) -> c_ast.Assignment | None:
+    """The one accumulation in loops, which `loops` gets, with what they declare put in its place; None where there is
+    anything else."""
+    *before, last = statements(body) or [body]
+    known = dict(known)
+    for one in before:
+        if not isinstance(one, c_ast.Decl) or not _is_element(one, state):
+            return None
+        known[one.name] = _replaced(one.init, known)
+    match last:
+        case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl()])):
+            loops.append(mapped(last, lambda inner: _replaced(inner, known)))
+            return _accumulation(last.stmt, known, loops, state)
+        case c_ast.Assignment(op=op) if adds(op):
+            made = _replaced(last, known)
+            assert isinstance(made, c_ast.Assignment), "a copy"
+            return made
+    return None
+
+
+def _is_element(node: c_ast.Decl, state: State) -> bool:
+    """Whether a scalar is declared that stands for an element of an array of its type."""
+    name = _array(node.init) if isinstance(node.init, c_ast.ArrayRef) else None
+    found = None if name is None else state.scope.find(name)
+    if found is None or not isinstance(node.type, c_ast.TypeDecl) or node.storage:
+        return False
+    return state.type_of(c_ast.Typename(None, [], None, node.type)) is found.ctype
+
+
+def _array(node: Node) -> str | None:
+    """The array of an element."""
+    while isinstance(node, c_ast.ArrayRef):
+        node = node.name
+    return str(node.name) if isinstance(node, c_ast.ID) else None
+
+
+def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
+    if isinstance(node, c_ast.ID) and node.name in known:
+        return known[node.name]
+    return mapped(node, lambda inner: _replaced(inner, known))
+
+
+def _variable(loop: c_ast.For) -> str:
+    return str(loop.init.decls[0].name)
+
+
+def _nested(loops: Sequence[c_ast.For], node: Node) -> Node:
+    for one in reversed(loops):
+        node = c_ast.For(one.init, one.cond, one.next, node, one.coord)
+    return node
+
+
+def _tables(found: _Sum, state: State) -> dict[str, str]:
+    """By array of integers that the number of the entry subscripts within a subscript, the iterator that stands for its
+    element."""
+    names: dict[str, str] = {}
+
+    def look(node: Node, inside: bool) -> None:
+        if isinstance(node, c_ast.ArrayRef):
+            table = _entry_of(node, found.entry, state) if inside else None
+            if table is not None:
+                names.setdefault(table, counters.fresh(f"{table}_of_{found.entry}", state))
+                return
+            look(node.name, inside)
+            look(node.subscript, True)
+            return
+        for _, child in node.children():
+            look(child, inside)
+
+    look(found.step.rvalue, False)
+    return names
+
+
+def _entry_of(node: c_ast.ArrayRef, entry: str, state: State) -> str | None:
+    """The array of integers of which it is the element of the entry's number."""
+    if not (isinstance(node.name, c_ast.ID) and isinstance(node.subscript, c_ast.ID) and node.subscript.name == entry):
+        return None
+    symbol = state.scope.find(node.name.name)
+    integers = symbol is not None and isinstance(symbol.ctype, ElementType) and symbol.ctype.is_int
+    return str(node.name.name) if symbol is not None and integers and len(symbol.levels) == 1 else None
+
+
+def _affine(found: _Sum, state: State) -> RawStatement | None:
+    """The accumulation of products in loops that count entries, and elements of tables, from 0; None where it is
+    something else."""
+    tables = _tables(found, state)
+    entry = counters.fresh(f"{found.entry}_of", state)
+
+    def renamed(node: Node) -> Node:
+        if isinstance(node, c_ast.ArrayRef):
+            table = _entry_of(node, found.entry, state)
+            if table in tables:
+                return c_ast.ID(tables[table], node.coord)
+        if isinstance(node, c_ast.ID) and node.name == found.entry:
+            return c_ast.ID(entry, node.coord)
+        return mapped(node, renamed)
+
+    node: Node = _nested(found.inside, c_ast.Assignment(
+        found.step.op, found.step.lvalue, renamed(found.step.rvalue), found.step.coord
+    ))  # fmt: skip
+    for name in (*reversed(tables.values()), entry):
+        node = _counted(name, node)
+    node = _nested(found.around, node)
+    walked, before, errors = state.walked, dict(state.environment), len(state.errors)
+    given, temporaries, hiding = len(walked.given), dict(walked.temporaries), dict(walked.hiding)
+    with state.scoped(), state.collected() as made:
+        state.walk(node)
+    wrong = len(state.errors) > errors
+    del state.errors[errors:], walked.given[given:]
+    state.environment, walked.temporaries, walked.hiding = before, temporaries, hiding
+    if wrong or len(made) != 1:
+        return None
+    (one,) = made
+    return one if _multiplies(one) else None
+
+
+def _counted(name: str, body: Node) -> c_ast.For:
+    """A loop over all entries."""
+    where = body.coord
+    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"]), where)
+    decl = c_ast.Decl(name, [], [], [], [], type_, c_ast.Constant("int", "0", where), None, where)
+    condition = c_ast.BinaryOp("<", c_ast.ID(name, where), c_ast.Constant("int", str(_MOST), where), where)
+    return c_ast.For(c_ast.DeclList([decl], where), condition, c_ast.UnaryOp("p++", c_ast.ID(name), where), body, where)
+
+
+def _multiplies(one: RawStatement) -> bool:
+    """Whether it adds products of elements of the type of the sum, which has vectors."""
+    body = one.body
+    if not isinstance(body, RawAssignment) or not isinstance(body.value, Binary) or body.value.op != "*":
+        return False
+    elements = {access.symbol.ctype for access in one.accesses}
+    known = not any(access.chosen for access in one.accesses)
+    loads = isinstance(body.value.left, Load) and isinstance(body.value.right, Load)
+    return known and loads and len(elements) == 1 and elements <= {F32, F64}
+
+
+def _different(one: RawStatement, names: Sequence[str]) -> bool:
+    """Whether different iterations of some of its loops write different elements, those of the others being the same."""
+    (write,) = (access for access in one.accesses if access.write)
+    domain = isl.as_dimensions(one.domain, names)
+    element = isl.Map.from_domain(domain)
+    for value in write.subscripts:
+        if value is None or value.pw is None:
+            return False
+        known = isl.parameters(value.pw)
+        subscript = isl.parametric(value.pw, [*known, *(name for name in names if name not in known)])
+        element = element.flat_range_product(isl.Map.from_pw_aff(isl.as_arguments(subscript, names)))
+    return bool(element.is_injective())

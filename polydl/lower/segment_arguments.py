@@ -1,0 +1,79 @@
+"""What calls of a microkernel are given that adds up over a segment (`model.scop.Segment`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from polydl.lower.ctree import Binary, Declare, Expr, Int, Name, Node, Paren, Scope, Text, plus, times
+from polydl.lower.instance import Place, declaration
+from polydl.model import isl
+from polydl.model.contraction import Contraction, Operand, Within
+from polydl.model.scop import BlackBox, Segment, Statement
+from polydl.model.strides import Stride
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentArguments:
+    """Of one kind of calls."""
+
+    body: BlackBox
+    segment: Segment
+    found: Contraction
+    corner: isl.PwMultiAff
+    """{ S_mk[t…] -> S[i…] } the first instance of a call."""
+    left_is_a: bool
+
+    @property
+    def _first(self) -> str:
+        return f"polydl_first_{self.segment.entry}"
+
+    def start(self, operand: Operand, at: Place) -> Expr:
+        """Elements from the operand of entry 0 to that of the first one."""
+        entry = self.found.within[0]
+        stride, table = self._of(entry, left=operand is self.found.left)
+        return Int(0) if table or stride == 0 else times(Name(self._first), self._elements(stride, at))
+
+    def strides(self, at: Place) -> list[Expr]:
+        """Arguments for the number of entries, and for strides that the function is not made for."""
+        found: list[Expr] = []
+        for one in self.found.within:
+            if one.extent is None:
+                found.append(Binary("-", Paren(Text(self.segment.last)), Name(self._first)))
+            both = [self._of(one, left=left)[0] for left in (self.left_is_a, not self.left_is_a)]
+            found += [at.distance(stride) for stride in both if not isinstance(stride, int)]
+        return found
+
+    @property
+    def tables(self) -> list[Expr]:
+        """Arguments for tables, from the first entry on."""
+        both = [self._of(one, left=left)[1] for one in self.found.within for left in (self.left_is_a, not self.left_is_a)]
+        return [plus(Name(table), Name(self._first)) for table in both if table]
+
+    def around(self, call: Node, at: Place) -> Node:
+        """A call behind the declarations that its arguments need."""
+        named = set(re.findall(r"[A-Za-z_]\w*", f"{self.segment.first} {self.segment.last}"))
+        declared = [
+            declaration(text, at.affine(value.pullback_pw_multi_aff(self.corner)))
+            for text, value in self.body.locals
+            if value is not None and text.rpartition(" ")[2] in named
+        ]
+        first = Declare("const ptrdiff_t", ((self._first, Text(self.segment.first)),))
+        return Scope((*declared, first, call))
+
+    @staticmethod
+    def _elements(stride: Stride, at: Place) -> Expr:
+        return Int(stride) if isinstance(stride, int) else at.distance(stride)
+
+    @staticmethod
+    def _of(one: Within, *, left: bool) -> tuple[Stride, str]:
+        return (one.left, one.left_table) if left else (one.right, one.right_table)
+
+
+def segment_arguments(
+    statement: Statement, found: Contraction, corner: isl.PwMultiAff, a: Operand
+) -> SegmentArguments | None:
+    """None of a statement that adds up in loops of its own."""
+    if not isinstance(statement.body, BlackBox) or statement.body.segment is None:
+        return None
+    return SegmentArguments(statement.body, statement.body.segment, found, corner, a is found.left)
