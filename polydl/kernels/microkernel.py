@@ -191,7 +191,8 @@ class Microkernel:
     """C definitions, without the prologue; ends in a newline."""
     parameters: tuple[str, ...]
     """Names in call order: m, n, A, B, C, a_m, c_m, then extent<i>, a_stride<i>, b_stride<i> of each reduction,
-    a_table<i>, b_table<i> of each, alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents and strides are ptrdiff_t."""
+    a_table<i>, b_table<i> of each, alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents
+    and strides are ptrdiff_t."""
     spec: MicrokernelSpec
 
     @property

@@ -47,7 +47,9 @@ class SegmentArguments:
     @property
     def tables(self) -> list[Expr]:
         """Arguments for tables, from the first entry on."""
-        both = [self._of(one, left=left)[1] for one in self.found.within for left in (self.left_is_a, not self.left_is_a)]
+        both = [
+            self._of(one, left=left)[1] for one in self.found.within for left in (self.left_is_a, not self.left_is_a)
+        ]
         return [plus(Name(table), Name(self._first)) for table in both if table]
 
     def around(self, call: Node, at: Place) -> Node:

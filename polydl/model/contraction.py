@@ -262,6 +262,8 @@ def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contr
 
 def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contraction | NoContraction:
     """The sum of products over a segment, with the loops around the segment for its own."""
+    if not _says(statement, segment):
+        return NoContraction(Lack.DATA)
     found = _product(scop, segment.sum, in_place=False)
     if isinstance(found, NoContraction):
         return NoContraction(found.lack)
@@ -287,6 +289,23 @@ def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contrac
     )
     made = replace(found, statement=statement.name, output=output, left=left, right=right, within=(first, *rest))
     return made if made.columns() else NoContraction(Lack.COLUMNS)
+
+
+def _says(statement: Statement, segment: Segment) -> bool:
+    """Whether a statement, which may have been rewritten since it was read, touches the elements of its sum."""
+    inner, depth = segment.sum, statement.depth
+    if inner.iterators[:depth] != statement.iterators:
+        return False
+    domain = inner.domain
+    for iterator in (segment.entry, *segment.tables):
+        domain = isl.fix(domain, iterator, 0)
+    for access in inner.accesses:
+        own = isl.domain_onto(access.relation.intersect_domain(domain), range(depth))
+        own = isl.domain_named(own, statement.name, statement.iterators)
+        known = [a.relation for a in statement.accesses if (a.array, a.write) == (access.array, access.write)]
+        if not any(own.is_subset(one) for one in known) or (access.write and not own.is_equal(known[0])):
+            return False
+    return True
 
 
 def _iterations(statement: Statement, iterator: str) -> int | None:

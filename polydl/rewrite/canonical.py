@@ -42,7 +42,7 @@ from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import in_place, lives_apart
 from polydl.rewrite.strips import strips
-from polydl.rewrite.sums_in_lanes import sums_in_lanes
+from polydl.rewrite.sums_in_lanes import sums_in_lanes, sums_in_order
 from polydl.rewrite.temporaries import forward, results_of_blocks
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
@@ -99,7 +99,9 @@ def canonical(
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
     order += [row_buffers, digits] if form is Form.SEARCHED else []
-    if reassociate:
+    if not reassociate:
+        order += [sums_in_order]
+    else:
         order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]

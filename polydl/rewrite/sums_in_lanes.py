@@ -1,4 +1,4 @@
-"""Sums between bounds that are read, in lanes."""
+"""Sums between bounds that are read: in lanes, or in their order."""
 
 from __future__ import annotations
 
@@ -37,6 +37,40 @@ def sums_in_lanes(scop: Scop) -> Iterator[Step]:
     names = tuple(s.name for s in scop.statements if _lanes(s))
     if names:
         yield Step(InLanes(names), scop, _made(scop, names))
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """A sum over a segment stays a loop that is kept as it is written.
+
+    before:    a statement that is known to add up over a segment, which a microkernel may do
+    after:     the same, of which that is not known
+    """
+
+    statements: tuple[str, ...]
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `polydl.equations.step.Rewrite`."""
+        same = after.statements == _in_order(before, self.statements).statements
+        return None if same else f"more than {', '.join(self.statements)} was changed"
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.statements)} adds up in the order that is written"
+
+
+def sums_in_order(scop: Scop) -> Iterator[Step]:
+    """Keep the order of sums over segments, where there is no leave to reassociate (`InOrder`)."""
+    names = tuple(s.name for s in scop.statements if isinstance(s.body, BlackBox) and s.body.segment is not None)
+    if names:
+        yield Step(InOrder(names), scop, _in_order(scop, names))
+
+
+def _in_order(scop: Scop, names: tuple[str, ...]) -> Scop:
+    def kept(statement: Statement) -> Statement:
+        assert isinstance(statement.body, BlackBox)
+        return replace(statement, body=replace(statement.body, segment=None))
+
+    return replace(scop, statements=tuple(kept(s) if s.name in names else s for s in scop.statements))
 
 
 def _lanes(statement: Statement) -> str:

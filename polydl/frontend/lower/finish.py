@@ -157,10 +157,11 @@ def settle(
             else:
                 subscripts[id(access)] = (*own, *values)
     for statement in walked.statements:
-        if isinstance(statement.body, RawBlackBox) and statement.body.segment is not None:
-            for access in statement.body.segment.sum.accesses:
-                if access.symbol.name not in linear and all(v is not None and v.pw is not None for v in access.subscripts):
-                    subscripts[id(access)] = tuple(None if v is None else v.pw for v in access.subscripts)
+        segment = statement.body.segment if isinstance(statement.body, RawBlackBox) else None
+        for access in () if segment is None else segment.sum.accesses:
+            affine = [value.pw for value in access.subscripts if value is not None and value.pw is not None]
+            if access.symbol.name not in linear and len(affine) == len(access.subscripts):
+                subscripts[id(access)] = tuple(affine)
     return Settled(extents, frozenset(linear), subscripts), errors
 
 

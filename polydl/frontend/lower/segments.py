@@ -83,7 +83,7 @@ def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
 
 def in_elements(items: Sequence[Node], state: State) -> list[Node]:
     """Statements of a block in which a scalar that a loop over data's bounds adds up, and that ends up in an element,
-    is that element from the start.
+    is that element from the start; bounds that have names are written where they are used.
 
     before:    float s = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) s += val[p] * x[idx[p]][j]; y[i][j] = s;
     after:     y[i][j] = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j];
@@ -93,8 +93,36 @@ def in_elements(items: Sequence[Node], state: State) -> list[Node]:
     found = list(items)
     for one in items:
         if isinstance(one, c_ast.Decl):
+            found = _in_bounds(found, one, state) or found
+    for one in tuple(found):
+        if isinstance(one, c_ast.Decl):
             found = _in_element(found, one, state) or found
     return found
+
+
+def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list[Node] | None:
+    """An integer that only bounds of loops in the block mention is what it is initialised with: an element of an array
+    that the region does not write, `const int end = ptr[i + 1]`."""
+    users = [one for one in items if one is not integer and integer.name in mentions(one)]
+    loops = [one for one in users if isinstance(one, c_ast.For)]
+    array = _array(integer.init) if isinstance(integer.init, c_ast.ArrayRef) else None
+    symbol = None if array is None else state.scope.find(array)
+    inside = [part for one in loops for part in (one.next, one.stmt) if part is not None]
+    if (
+        not loops
+        or len(loops) < len(users)
+        or symbol is None
+        or array in state.settings.stored
+        or integer.storage
+        or not isinstance(integer.type, c_ast.TypeDecl)
+        or state.type_of(c_ast.Typename(None, [], None, integer.type)) is not symbol.ctype
+        or any(integer.name in mentions(part) for part in inside)
+        or {integer.name, *mentions(integer.init)}
+        & {name for one in items if one is not integer for name in assigned_names(one)}
+    ):
+        return None
+    known = {integer.name: integer.init}
+    return [_replaced(one, known) if one in loops else one for one in items if one is not integer]
 
 
 def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list[Node] | None:
@@ -108,7 +136,8 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
             array = _array(element)
         case _:
             return None
-    between = [one for one in items[at : items.index(last)] if array in mentions(one)]
+    kept = written(scalar.init) == written(element)
+    between = [one for one in items[at + kept : items.index(last)] if array in mentions(one)]
     symbol = None if array is None else state.scope.find(array)
     if not isinstance(loop, c_ast.For) or name not in assigned_names(loop) or between or symbol is None:
         return None
@@ -125,12 +154,12 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
         return None
     known = {name: element}
     made: dict[int, Node | None] = {
-        id(scalar): c_ast.Assignment("=", element, scalar.init, scalar.coord),
+        id(scalar): None if kept else c_ast.Assignment("=", element, scalar.init, scalar.coord),
         id(loop): _replaced(loop, known),
         id(last): None if isinstance(last.rvalue, c_ast.ID) else _replaced(last, known),
     }
-    kept = (made.get(id(one), one) for one in items)
-    return [one for one in kept if one is not None]
+    now = (made.get(id(one), one) for one in items)
+    return [one for one in now if one is not None]
 
 
 def _declarations(node: Node) -> list[c_ast.Decl]:
@@ -162,8 +191,8 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     around = [one for one in loops if _variable(one) in moved]
     inside = [one for one in loops if _variable(one) not in moved]
     own = {counter.name, *(_variable(one) for one in inside)}
-    heads = [part for one in around for part in (one.init, one.cond, one.next)]
-    if target is None or target in mentions(step.rvalue) or own & moved or own & {n for h in heads for n in mentions(h)}:
+    fixed = moved | {name for one in around for part in (one.init, one.cond, one.next) for name in mentions(part)}
+    if target is None or target in mentions(step.rvalue) or own & fixed:
         return None
     return _Sum(tuple(around), tuple(inside), step, counter.name, first, last)
 
@@ -307,7 +336,7 @@ def _multiplies(one: RawStatement) -> bool:
 
 
 def _different(one: RawStatement, names: Sequence[str]) -> bool:
-    """Whether different iterations of some of its loops write different elements, those of the others being the same."""
+    """Whether different iterations of some of its loops write different elements, the others' being the same."""
     (write,) = (access for access in one.accesses if access.write)
     domain = isl.as_dimensions(one.domain, names)
     element = isl.Map.from_domain(domain)

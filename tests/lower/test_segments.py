@@ -1,0 +1,188 @@
+"""Sums over segments (rows of CSR and block-sparse matrices) in microkernels: right for any pattern, at any size."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.dependences.nests import nests
+from polydl.target.isa import kernel_contraction
+from tests.efforts import FEW
+from tests.oracle.native import NATIVE, compile_c
+
+ROWS = "int n, int k, const int *restrict ptr, const int *restrict idx"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spelling of a product of a sparse and a dense matrix."""
+
+    text: str
+    block: tuple[int, int] = (1, 1)
+    """Rows and columns of a block."""
+    type: str = "float"
+    bias: bool = False
+    """y = max(bias + A x, 0) instead of y += A x."""
+    sign: int = 1
+
+    @property
+    def source(self) -> str:
+        r, c = self.block
+        entry = "" if self.block == (1, 1) else f"[{r}][{c}]"
+        value = f"const {self.type} *restrict val" if not entry else f"const {self.type} (*restrict val){entry}"
+        x = f"const {self.type} (*restrict x){f'[{c}]' if c > 1 else ''}[k]"
+        y = f"{self.type} (*restrict y){f'[{r}]' if r > 1 else ''}[k]"
+        return f"void f({ROWS}, {value}, {x}, const {self.type} *restrict bias, {y})\n{{\n{self.text}}}\n"
+
+
+CASES = {
+    "terms as they come": Case("""
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int j = 0; j < k; j++)
+                y[i][j] += val[p] * x[idx[p]][j];
+"""),
+    "names of a term": Case("""
+    for (int i = 0; i < n; i++) {
+        const int end = ptr[i + 1];
+        for (int p = ptr[i]; p < end; ++p) {
+            const double v = val[p];
+            int at = idx[p];
+            for (int j = 0; j < k; j++)
+                y[i][j] -= v * x[at][j];
+        }
+    }
+""", type="double", sign=-1),
+    "a sum of each element": Case("""
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < k; j++) {
+            float s = y[i][j];
+            for (int p = ptr[i]; p <= ptr[i + 1] - 1; p++)
+                s += val[p] * x[idx[p]][j];
+            y[i][j] = s;
+        }
+"""),
+    "blocks": Case("""
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < 8; r++)
+                for (int j = 0; j < k; j++)
+                    for (int c = 0; c < 8; c++)
+                        y[i][r][j] += val[p][r][c] * x[idx[p]][c][j];
+""", block=(8, 8)),
+    "blocks with what follows": Case("""
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < 3; r++)
+            for (int j = 0; j < k; j++) {
+                float s = bias[j];
+                for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                    for (int c = 0; c < 5; c++)
+                        s += val[p][r][c] * x[idx[p]][c][j];
+                y[i][r][j] = s > 0 ? s : 0;
+            }
+""", block=(3, 5), bias=True),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Data:
+    """A pattern of `n` rows of blocks with empty rows, and one block twice, beside operands of small integers."""
+
+    ptr: np.ndarray
+    idx: np.ndarray
+    val: np.ndarray
+    x: np.ndarray
+    bias: np.ndarray
+    y: np.ndarray
+
+    @staticmethod
+    def of(case: Case, n: int, k: int, seed: int = 1) -> Data:
+        rng = np.random.default_rng(seed)
+        dtype = np.float32 if case.type == "float" else np.float64
+        columns, (r, c) = 7, case.block
+        rows = [np.sort(rng.integers(0, columns, rng.integers(0, 6) * (i % 3 != 1))) for i in range(n)]
+        ptr = np.cumsum([0, *map(len, rows)]).astype(np.int32)
+        idx = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int32)
+
+        def numbers(*shape: int) -> np.ndarray:
+            return rng.integers(-4, 5, shape).astype(dtype)
+
+        return Data(ptr, idx, numbers(len(idx), r, c), numbers(columns, c, k), numbers(k), numbers(n, r, k))
+
+    def expected(self, case: Case) -> np.ndarray:
+        out = np.zeros_like(self.y) + self.bias if case.bias else self.y.copy()
+        for i in range(len(self.ptr) - 1):
+            for p in range(self.ptr[i], self.ptr[i + 1]):
+                out[i] += case.sign * self.val[p] @ self.x[self.idx[p]]
+        return np.maximum(out, 0) if case.bias else out
+
+    def run(self, library: ctypes.CDLL) -> np.ndarray:
+        out = self.y.copy()
+        arrays = (self.ptr, self.idx, self.val, self.x, self.bias, out)
+        library.f(out.shape[0], out.shape[2], *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+        return out
+
+
+def texts(made: polydl.Optimized) -> Iterator[str]:
+    """The file, and the best variants with a microkernel of different loops."""
+    yield made.text
+    (scop,) = made.scops
+    yield from (v.code() for v in scop.ranking.variants[:30:29])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sizes", [{"n": 40, "k": 72}, {}], ids=["tuned", "any size"])
+def test_products_are_right_for_any_pattern_at_any_size(name: str, sizes: Mapping[str, int]) -> None:
+    case = CASES[name]
+    made = polydl.optimize(case.source, run=False, sizes=sizes, threads=2, effort=FEW)
+    assert any("polydl_mk_" in text for text in texts(made))
+    for text in texts(made):
+        library = compile_c([text], (*NATIVE, "-Werror=all"))
+        for n, k in [(40, 72), (0, 5), (1, 1), (13, 33), (40, 7), (300, 16), (40, 0)]:
+            data = Data.of(case, n, k)
+            assert np.array_equal(data.run(library), data.expected(case)), (n, k)
+
+
+def test_the_microkernel_starts_from_what_is_before_and_ends_with_what_follows() -> None:
+    made = polydl.optimize(CASES["blocks with what follows"].source, run=False, sizes={"n": 40, "k": 72}, effort=FEW)
+    (scop,) = made.scops
+    fused = next(v for v in scop.ranking.variants if str(v.recipe).count("Fuse(") == 2)
+    assert "_max(" in fused.code()
+    assert not re.search(r"y\[c0\]\[c1\]\[c2\] = ", fused.region())
+
+
+def contractions(text: str, **options: object) -> int:
+    (scop,) = polydl.load(text, sizes={"n": 40, "k": 72}).scops
+    ranking = polydl.rank(scop, options=polydl.Options(**options))  # type: ignore[arg-type]
+    return sum(kernel_contraction(ranking.scop, s) is not None for s in ranking.scop.statements)
+
+
+def test_without_leave_sums_keep_their_order() -> None:
+    text = CASES["terms as they come"].source
+    assert contractions(text) == 1
+    assert contractions(text, reassociate=False) == 0
+
+
+NONE = {
+    "elements that several terms of a row share": "y[i][j / 2] += val[p] * x[idx[p]][j];",
+    "reads what it adds to": "y[i][j] += val[p] * y[i][0];",
+    "two tables": "y[i][j] += val[p] * x[idx[idx[p]]][j];",
+    "a table and the entry": "y[i][j] += val[p] * x[idx[p] + p][j];",
+    "no product": "y[i][j] += val[p] + x[idx[p]][j];",
+}
+
+
+@pytest.mark.parametrize("why", NONE)
+def test_others_stay_as_they_are_written(why: str) -> None:
+    text = CASES["terms as they come"].source
+    line = next(line for line in text.splitlines() if "+=" in line)
+    text = text.replace(line.strip(), NONE[why])
+    (scop,) = polydl.load(text, sizes={"n": 40, "k": 72}).scops
+    assert all(kernel_contraction(scop, s) is None for s in scop.statements)
+    assert len(nests(scop, polydl.dependences(scop, reads=False))) == 1
