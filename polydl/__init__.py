@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from polydl.model.scop import Scop
     from polydl.native import Kernel
     from polydl.native import compile_kernel as compile  # noqa: A004
+    from polydl.native.sparse import SparseRows, sparse_rows
     from polydl.options import Options
     from polydl.pipeline import fuse, load, optimize, rank
     from polydl.rank.ranker import Ranker
@@ -51,6 +52,7 @@ __all__ = [
     "Ranker",
     "Ranking",
     "Scop",
+    "SparseRows",
     "Variant",
     "__version__",
     "build",
@@ -61,6 +63,7 @@ __all__ = [
     "load",
     "optimize",
     "rank",
+    "sparse_rows",
 ]
 
 _HOMES = {
@@ -72,6 +75,7 @@ _HOMES = {
     "polydl.model.build": ("Builder", "build"),
     "polydl.model.scop": ("Scop",),
     "polydl.native": ("Kernel",),
+    "polydl.native.sparse": ("SparseRows", "sparse_rows"),
     "polydl.options": ("Options",),
     "polydl.pipeline": ("fuse", "load", "optimize"),
     "polydl.rank.ranker": ("Ranker",),

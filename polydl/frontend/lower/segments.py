@@ -105,7 +105,9 @@ def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list
     that the region does not write, `const int end = ptr[i + 1]`."""
     users = [one for one in items if one is not integer and integer.name in mentions(one)]
     loops = [one for one in users if isinstance(one, c_ast.For)]
-    array = _array(integer.init) if isinstance(integer.init, c_ast.ArrayRef) else None
+    if not isinstance(integer.init, c_ast.ArrayRef):
+        return None
+    array = _array(integer.init)
     symbol = None if array is None else state.scope.find(array)
     inside = [part for one in loops for part in (one.next, one.stmt) if part is not None]
     if (
@@ -131,21 +133,22 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     if scalar.init is None or scalar.storage or not isinstance(scalar.type, c_ast.TypeDecl) or len(users) != 2:
         return None
     loop, last = users
-    match last:
-        case c_ast.Assignment(op="=", lvalue=c_ast.ArrayRef() as element):
-            array = _array(element)
-        case _:
-            return None
+    if not isinstance(last, c_ast.Assignment) or last.op != "=" or not isinstance(last.lvalue, c_ast.ArrayRef):
+        return None
+    element, array = last.lvalue, _array(last.lvalue)
+    if array is None:
+        return None
     kept = written(scalar.init) == written(element)
     between = [one for one in items[at + kept : items.index(last)] if array in mentions(one)]
-    symbol = None if array is None else state.scope.find(array)
+    symbol = state.scope.find(array)
     if not isinstance(loop, c_ast.For) or name not in assigned_names(loop) or between or symbol is None:
         return None
-    bounds = {n for part in (loop.init, loop.cond) if part is not None for n in mentions(part)}
+    heads = [part for part in (loop.init, loop.cond) if part is not None]
+    bounds = {n for part in heads for n in mentions(part)}
     columns = {one.name for one, _ in state.loops} & set(mentions(element.subscript)) - bounds
     own = {name, *assigned_names(loop), *(d.name for one in items for d in _declarations(one))}
     if (
-        not any(isinstance(node, c_ast.ArrayRef) for part in (loop.init, loop.cond) for node in nodes(part))
+        not any(isinstance(node, c_ast.ArrayRef) for part in heads for node in nodes(part))
         or not columns
         or own & set(mentions(element))
         or array in mentions(last.rvalue)
@@ -191,7 +194,8 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     around = [one for one in loops if _variable(one) in moved]
     inside = [one for one in loops if _variable(one) not in moved]
     own = {counter.name, *(_variable(one) for one in inside)}
-    fixed = moved | {name for one in around for part in (one.init, one.cond, one.next) for name in mentions(part)}
+    heads = [part for one in around for part in (one.init, one.cond, one.next) if part is not None]
+    fixed = moved | {name for head in heads for name in mentions(head)}
     if target is None or target in mentions(step.rvalue) or own & fixed:
         return None
     return _Sum(tuple(around), tuple(inside), step, counter.name, first, last)
@@ -205,11 +209,13 @@ def _accumulation(
     *before, last = statements(body) or [body]
     known = dict(known)
     for one in before:
-        if not isinstance(one, c_ast.Decl) or not _is_element(one, state):
+        if not isinstance(one, c_ast.Decl) or one.init is None or not _is_element(one, state):
             return None
         known[one.name] = _replaced(one.init, known)
     match last:
-        case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl()])):
+        case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl(name=name)])):
+            if any(name in mentions(value) for value in known.values()):
+                return None  # another variable of this name
             loops.append(mapped(last, lambda inner: _replaced(inner, known)))
             return _accumulation(last.stmt, known, loops, state)
         case c_ast.Assignment(op=op) if adds(op):
@@ -242,6 +248,7 @@ def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
 
 
 def _variable(loop: c_ast.For) -> str:
+    assert isinstance(loop.init, c_ast.DeclList), "says `_accumulation`"
     return str(loop.init.decls[0].name)
 
 
