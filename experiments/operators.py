@@ -19,6 +19,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -112,25 +113,30 @@ def _unary(
 
 
 MN: tuple[str, ...] = ("M", "N")
-BOTH = ("f32", "f16")
+NARROW = {
+    "f16": ("_Float16", "(float)", "(_Float16)"),
+    "bf16": ("polydl_bf16", "polydl_to_float", "polydl_to_bf16"),
+}
+"""Type of elements in C, what converts one to float, and a float to one."""
+TYPES = ("f32", *NARROW)
 OPERATORS = (
     Operator("softmax_plain", ROWS, {"x": MN, "y": MN}, ("y",), lambda t, f: f.softmax(t["x"], -1)),
-    Operator("softmax_buffered", ROWS, {"x": MN, "y": MN}, ("y",), lambda t, f: f.softmax(t["x"], -1), types=BOTH),
+    Operator("softmax_buffered", ROWS, {"x": MN, "y": MN}, ("y",), lambda t, f: f.softmax(t["x"], -1), types=TYPES),
     Operator("softmax_backward", ROWS, {"y": MN, "dy": MN, "dx": MN}, ("dx",),
-             lambda t, f: _aten()._softmax_backward_data(t["dy"], t["y"], -1, t["y"].dtype), types=BOTH),
-    Operator("log_softmax", ROWS, {"x": MN, "y": MN}, ("y",), lambda t, f: f.log_softmax(t["x"], -1), types=BOTH),
+             lambda t, f: _aten()._softmax_backward_data(t["dy"], t["y"], -1, t["y"].dtype), types=TYPES),
+    Operator("log_softmax", ROWS, {"x": MN, "y": MN}, ("y",), lambda t, f: f.log_softmax(t["x"], -1), types=TYPES),
     Operator("log_softmax_backward", ROWS, {"y": MN, "dy": MN, "dx": MN}, ("dx",),
              lambda t, f: _aten()._log_softmax_backward_data(t["dy"], t["y"], -1, t["y"].dtype)),
     Operator("logsumexp_rows", ROWS, {"x": MN, "z": ("M",)}, ("z",), lambda t, f: t["x"].logsumexp(-1)),
     Operator("layer_norm", ROWS, {"out": MN, "in": MN, "weight": ("N",), "bias": ("N",)}, ("out",),
              lambda t, f: f.layer_norm(t["in"], t["in"].shape[-1:], t["weight"], t["bias"], EPS),
-             {"M": "T", "N": "C"}, fixed={"B": 1}, types=BOTH),
+             {"M": "T", "N": "C"}, fixed={"B": 1}, types=TYPES),
     Operator("layer_norm_backward", ROWS,
              {"dy": MN, "x": MN, "weight": ("N",), "mean": ("M",), "rstd": ("M",), "dx": MN, "dweight": ("N",),
               "dbias": ("N",)},
              ("dx", "dweight", "dbias"), _layer_norm_backward),
     Operator("rms_norm", ROWS, {"out": MN, "x": MN, "weight": ("N",)}, ("out",), _rms, {"M": "ROWS", "N": "DIM"},
-             types=BOTH),
+             types=TYPES),
     Operator("rms_norm_backward", ROWS, {"dy": MN, "x": MN, "weight": ("N",), "dx": MN, "dweight": ("N",)},
              ("dx", "dweight"), _rms_backward),
     Operator("dropout_residual_norm", ROWS,
@@ -150,14 +156,14 @@ OPERATORS = (
              {"dy": ("B", "C", "S"), "x": ("B", "C", "S"), "weight": ("C",), "mean": ("C",), "rstd": ("C",),
               "dx": ("B", "C", "S"), "dweight": ("C",), "dbias": ("C",)},
              ("dx", "dweight", "dbias"), _batch_norm_backward),
-    _unary("gelu_erf", lambda x, f: f.gelu(x), types=BOTH),
-    _unary("gelu_tanh", lambda x, f: f.gelu(x, approximate="tanh"), ("out", "inp"), "N", types=BOTH),
+    _unary("gelu_erf", lambda x, f: f.gelu(x), types=TYPES),
+    _unary("gelu_tanh", lambda x, f: f.gelu(x, approximate="tanh"), ("out", "inp"), "N", types=TYPES),
     Operator("gelu_tanh_backward", FLAT, dict.fromkeys(("dinp", "inp", "dout"), ("n",)), ("dinp",),
              lambda t, f: _aten().gelu_backward(t["dout"], t["inp"], approximate="tanh"), {"n": "N"}),
-    _unary("silu", lambda x, f: f.silu(x), types=BOTH),
+    _unary("silu", lambda x, f: f.silu(x), types=TYPES),
     Operator("silu_backward", FLAT, dict.fromkeys(("x", "dy", "dx"), ("n",)), ("dx",),
              lambda t, f: _aten().silu_backward(t["dy"], t["x"])),
-    _unary("sigmoid", lambda x, f: x.sigmoid(), types=BOTH),
+    _unary("sigmoid", lambda x, f: x.sigmoid(), types=TYPES),
 )  # fmt: skip
 
 
@@ -183,20 +189,29 @@ class Row:
 
 
 def source_of(operator: Operator, kind: str) -> str:
-    """The program, with arrays of another type where one is asked for: computed with as floats all the same."""
+    """The program, with arrays of another type where one is asked for: computed with as floats all the same, by a
+    conversion of each element that is read and of each that is stored."""
     text = (EVERYDAY / f"{operator.name}.c").read_text(encoding="utf-8")
     if kind == "f32":
         return text
-    before, name, after = text.partition(f"{operator.name}(")
+    element, read, stored = NARROW[kind]
+    head, name, after = text.partition(f"{operator.name}(")
     arguments, brace, body = after.partition("{")
-    return before + name + arguments.replace("float", "_Float16") + brace + body
+    arrays = re.findall(r"float\s*\*?\s*(?:restrict\s+)?(\w+)", arguments)
+    # Pointers of the function itself point into these arrays.
+    arrays += re.findall(r"float \*(\w+) =", body)
+    body = body.replace("float *", f"{element} *")
+    subscripted = rf"\b(?:{'|'.join(arrays)})(?:\[[^\]]*\])+"
+    body = re.sub(rf"({subscripted})(?!\[| = )", rf"{read}(\1)", body)
+    body = re.sub(rf"({subscripted}) = ([^;]*);", rf"\1 = {stored}(\2);", body)
+    return "#include <polydl.h>\n" + head + name + arguments.replace("float", element) + brace + body
 
 
 def inputs(operator: Operator, size: str, kind: str, torch: Any) -> dict[str, Any]:
     """Arrays by name. Weights and what is of a row are about 1; the rest is normally distributed."""
     values = operator.sizes[size]
     torch.manual_seed(0)
-    dtype = {"f32": torch.float32, "f16": torch.float16}[kind]
+    dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[kind]
     made = {}
     for name, extents in operator.arrays.items():
         shape = [values[e] for e in extents]
@@ -359,7 +374,7 @@ def main() -> int:
     options.add_argument("--json", type=Path, required=True, metavar="FILE")
     options.add_argument("--only", action="append", metavar="NAME")
     options.add_argument("--size", action="append", choices=list(ROWS))
-    options.add_argument("--type", action="append", choices=BOTH)
+    options.add_argument("--type", action="append", choices=TYPES)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options.add_argument("--rounds", type=int, default=11)
     options.add_argument("--turn-seconds", type=float, default=0.005)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from polydl.kernels.vector_text import NotVectorised
-from polydl.model.conversions import converted, explicit
+from polydl.model.conversions import converted, explicit, with_float_arguments
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -73,6 +73,7 @@ def stored_value(body: Assignment, of: Callable[[int], ElementType]) -> Expr:
     """The value with all of C's conversions, up to the one that its store does. Raises NotVectorised for sums in other
     types than float."""
     value, made = explicit(body.value, of)
+    value = with_float_arguments(value, of)
     target = of(body.target)
     if body.op == "=":
         return simplified(converted(value, made, target))

@@ -19,6 +19,7 @@ from polydl.model.expr import (
     every_part,
     on_operands,
 )
+from polydl.model.functions import function_of
 from polydl.model.types import (
     C64,
     F32,
@@ -87,6 +88,19 @@ def explicit(
         case Convert(_, target, operand):
             inner, source = typed(operand)
             return Convert(source, target, inner), target
+
+
+def with_float_arguments(value: Expr, of_load: Callable[[int], ElementType]) -> Expr:
+    """The value, whose functions of floats are given floats: C converts the arguments as it calls them.
+
+    before:    fmaxf(m, X[i][j])              float m, _Float16 X
+    after:     fmaxf(m, (float)X[i][j])
+    """
+    value = on_operands(value, lambda one: with_float_arguments(one, of_load))
+    row = function_of(value.function) if isinstance(value, Call) else None
+    if row is None or not isinstance(value, Call) or value.function != row.of(F32):
+        return value
+    return on_operands(value, lambda one: converted(one, explicit(one, of_load)[1], F32))
 
 
 def converted(value: Expr, source: ElementType, target: ElementType) -> Expr:

@@ -86,6 +86,7 @@ class Kernel:
         self._call = library.polydl_native_call
         self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
         self._call.restype = None
+        self._address = ctypes.cast(self._call, ctypes.c_void_p).value
         self._measure = library.polydl_native_extents
         self._measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._measure.restype = None
@@ -124,11 +125,13 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._quick is not None and not kwargs and len(args) == len(self._positional):
-            usual = self._quick.pointers(args)
-            if usual is not None:
-                result = _result_cell(self.signature.result)
-                self._run(usual[0], result, [args[at] for at in self._constant_arguments])
-                self._quick.changed(usual[1])
+            copies = None
+            if self._constants is not None and (usual := self._quick.call(args, None, None, 0)) is not None:
+                copies = self._constants.packed([args[at] for at in self._constant_arguments], usual)
+            result = _result_cell(self.signature.result)
+            into, packed = (None if one is None else one.ctypes.data for one in (result, copies))
+            threads = usable_threads(self.made.threads)
+            if self._quick.call(args, self._address, into, threads, packed) is not None:
                 return _returned(result, self.signature.result, [])
         values = self._bound(args, kwargs)
         count = len(self._parameters)
@@ -211,7 +214,7 @@ class Kernel:
             self._sized_extents = extents
             addresses = {name: value.__array_interface__["data"][0] for name, value in self._defaults.items()}
             apart = self.made.variant is not None
-            self._quick = QuickArguments(self._parameters, extents, addresses, all_apart=apart)
+            self._quick = QuickArguments(self._parameters, extents, addresses, self.unit.toolchain, all_apart=apart)
         return extents
 
     def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit]]:

@@ -1,43 +1,74 @@
-"""Addresses of the arguments of a usual call, in a microsecond or two.
+"""Calls with usual arguments, in a microsecond.
 
 A call of a small kernel takes less time than `call_arguments` needs to look at its arrays, whose checks say what is
-wrong in words. What is asked here is the same, for NumPy arrays and tensors by position with the sizes that the kernel
-was made for; whatever is not quite so is left to the other way, which takes it or says why not
-(tests/api/test_quick_arguments.py holds both against each other).
+wrong in words. What is asked here is the same, in C (templates/native_arguments.c), for NumPy arrays and tensors by
+position with the sizes that the kernel was made for; whatever is not quite so is left to the other way, which takes it
+or says why not (tests/api/test_quick_arguments.py holds both against each other).
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from polydl.base import resources
+from polydl.measure import Toolchain
 from polydl.model.types import BF16, F32, F64, U8
+from polydl.native import shared
 from polydl.native.signature import Parameter
 
-_NUMBERS: Mapping[object, Any] = {F32: ctypes.c_float, F64: ctypes.c_double}
-"""What holds a Python float for a parameter of these types."""
+MOST = 64
+"""Parameters of a function that is called so."""
+TENSORS_CHANGED = 2
+"""What the function in C returns where tensors were written; 1 where only arrays were, 0 for unusual arguments."""
+_DLPACK = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+"""DLDataTypeCode of DLPack, by the name of a type without its bits."""
+_FUNCTIONS = {
+    "type": "PyObject_Type", "item": "PyTuple_GetItem", "number": "PyFloat_AsDouble", "buffer": "PyObject_GetBuffer",
+    "release": "PyBuffer_Release", "attribute": "PyObject_GetAttr", "method": "PyObject_VectorcallMethod",
+    "call": "PyObject_Vectorcall", "drop": "Py_DecRef", "clear": "PyErr_Clear", "unlock": "PyEval_SaveThread",
+    "lock": "PyEval_RestoreThread",
+}  # fmt: skip
+_OBJECTS = {
+    "is_false": False, "float_type": float, "array_type": np.ndarray,
+    "requires_grad": sys.intern("requires_grad"), "is_neg": sys.intern("is_neg"), "is_conj": sys.intern("is_conj"),
+}  # fmt: skip
+_OF_TORCH = ("tensor_type", "parameter_type", "is_grad_enabled", "exchange")
 
 
-class _Wanted(NamedTuple):
-    """What an array argument must be."""
+class _Python(ctypes.Structure):
+    """The interpreter's functions and objects, as C has them."""
 
-    at: int
-    """Index among the parameters."""
-    shape: tuple[int, ...]
-    """Empty where only the elements are counted; else of all dimensions but the first where `rows` counts these."""
-    least: int | None
-    """Elements or rows, at least."""
-    rows: bool
-    numpy: tuple[np.dtype[Any], ...]
-    torch: tuple[str, ...]
-    itemsize: int
-    written: bool
+    _fields_ = [(name, ctypes.c_void_p) for name in (*_FUNCTIONS, *_OBJECTS, *_OF_TORCH)]
+
+
+class _Wanted(ctypes.Structure):
+    """What an argument must be, as C has it."""
+
+    _fields_ = [
+        *((n, ctypes.c_int64) for n in ("at", "float_bytes", "dimensions", "counted", "least", "itemsize", "written")),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("formats", ctypes.POINTER(ctypes.c_char_p)),
+        ("dtypes", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
+class _Usual(ctypes.Structure):
+    """The usual arguments of a kernel, as C has them."""
+
+    _fields_ = [
+        *((n, ctypes.c_int64) for n in ("given", "apart", "fixed")),
+        ("wanted", ctypes.POINTER(_Wanted)),
+        ("pairs", ctypes.POINTER(ctypes.c_int64)),
+        ("fixed_at", ctypes.POINTER(ctypes.c_int64)),
+        ("fixed_addresses", ctypes.POINTER(ctypes.c_void_p)),
+    ]
 
 
 class QuickArguments:
@@ -48,96 +79,105 @@ class QuickArguments:
         parameters: Sequence[Parameter],
         extents: Mapping[str, Sequence[int | None]],
         defaults: Mapping[str, int],
+        toolchain: Toolchain,
         *,
         all_apart: bool,
     ) -> None:
         """`extents`: those declared, at the sizes that the kernel was made for. `defaults`: the addresses of these
         sizes. `all_apart`: as `call_arguments.check_apart` takes it."""
-        self._count = max(len(parameters), 1)
-        self._fixed = [(i, defaults[p.name]) for i, p in enumerate(parameters) if p.name in defaults]
-        self._given: list[tuple[int, Any, _Wanted | None]] = [
-            (i, None, _wanted(i, p, extents[p.name])) if p.is_array else (i, _NUMBERS.get(p.element), None)
-            for i, p in enumerate(parameters)
-            if p.default is None
-        ]
-        arrays = [(i, p) for i, p in enumerate(parameters) if p.is_array]
-        self._apart = [
-            (i, j)
-            for (i, a), (j, b) in combinations(arrays, 2)
+        self._toolchain = toolchain
+        given = [(i, p) for i, p in enumerate(parameters) if p.default is None]
+        pairs = [
+            at
+            for (i, a), (j, b) in combinations([(i, p) for i, p in given if p.is_array], 2)
             if (a.written or b.written) and (all_apart or a.restrict or b.restrict)
+            for at in (i, j)
         ]
-        self._torch: Any = None
-        self._dtypes: dict[int, tuple[Any, ...]] = {}
+        fixed = [(i, defaults[p.name]) for i, p in enumerate(parameters) if p.default is not None]
+        self._wanted = wanted = [_wanted(i, p, extents.get(p.name, ())) for i, p in given]
+        self._usual = _Usual(
+            len(given), len(pairs) // 2, len(fixed), (_Wanted * max(len(given), 1))(*wanted), _numbers(*pairs),
+            _numbers(*(i for i, _ in fixed)), (ctypes.c_void_p * max(len(fixed), 1))(*(a for _, a in fixed)),
+        )  # fmt: skip
+        self._address = ctypes.addressof(self._usual)
+        self._addresses = ctypes.c_void_p * max(len(parameters), 1)
+        self._written = [place for place, (_, p) in enumerate(given) if p.is_array and p.written]
+        # Other numbers than floats, and very many arguments, are unusual.
+        self._never = len(parameters) > MOST or any(not p.is_array and p.element not in (F32, F64) for _, p in given)
 
-    def pointers(self, args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-        """(an array of the addresses of all arguments, what must live until the call has ended); None: unusual ones."""
-        pointers = (ctypes.c_void_p * self._count)()
-        alive: list[Any] = []
-        written: list[Any] = []
-        sizes: dict[int, int] = {}
-        for (at, number, wanted), value in zip(self._given, args, strict=True):
-            if wanted is None:
-                if number is None or type(value) is not float:
-                    return None
-                alive.append(number(value))
-                pointers[at] = ctypes.addressof(alive[-1])
-                continue
-            address = _array(wanted, value) if type(value) is np.ndarray else self._tensor(wanted, value, written)
-            if address is None or address % wanted.itemsize:
-                return None
-            pointers[at], sizes[at] = address, value.nbytes
-        for one, other in self._apart:
-            a, b = pointers[one] or 0, pointers[other] or 0
-            if a < b + sizes[other] and b < a + sizes[one]:
-                return None
-        for at, address in self._fixed:
-            pointers[at] = address
-        if written:
-            alive.append(written)
-        return pointers, alive
-
-    def changed(self, alive: Sequence[Any]) -> None:
-        """Raise torch's count of changes in place of the tensors that were written, as `pointers` gave them."""
-        if alive and type(alive[-1]) is list:
-            self._torch.autograd.graph.increment_version(alive[-1])
-
-    def _tensor(self, wanted: _Wanted, tensor: Any, written: list[Any]) -> int | None:
-        """The address of a tensor; it is put to those that are written if it is one."""
-        torch = self._torch
-        if torch is None:
-            torch = self._torch = sys.modules.get("torch")
-            if torch is None:
-                return None
-        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+    def call(
+        self, args: tuple[Any, ...], function: int | None, result: int | None, threads: int, packed: int | None = None
+    ) -> Any:
+        """Call the function at an address with arguments by position, without the interpreter's lock; without one only
+        look at them. The array of the addresses of all arguments; None for unusual ones, with which nothing is done.
+        Raises ToolchainError."""
+        if self._never:
             return None
-        dtypes = self._dtypes.get(wanted.at)
-        if dtypes is None:
-            dtypes = self._dtypes[wanted.at] = tuple(getattr(torch, name) for name in wanted.torch)
-        if (
-            not tensor.is_cpu
-            or tensor.layout is not torch.strided
-            or tensor.dtype not in dtypes
-            or not tensor.is_contiguous()
-            or tensor.is_neg()
-            or tensor.is_conj()
-            or (tensor.requires_grad and torch.is_grad_enabled())
-            or not _fits(wanted, tensor.shape)
-        ):
+        addresses = self._addresses()
+        if _PYTHON.exchange is None:
+            _meet_torch()
+        call = _function(self._toolchain)
+        found = call(_PYTHON_ADDRESS, self._address, args, addresses, function, result, threads, packed)
+        if not found:
             return None
-        if wanted.written and not tensor.is_inference():
-            written.append(tensor)
-        address: int = tensor.data_ptr()
-        return address
+        if found == TENSORS_CHANGED and function is not None:
+            changed = [args[at] for at in self._written if type(args[at]) is not np.ndarray]
+            sys.modules["torch"].autograd.graph.increment_version(changed)
+        return addresses
+
+
+@cache
+def _function(toolchain: Toolchain) -> Any:
+    """The function in C. Raises ToolchainError."""
+    text = (resources.templates() / "native_arguments.c").read_text(encoding="utf-8")
+    _, path = shared.load(shared.Unit(text, ("-O2",), toolchain))
+    function = ctypes.PyDLL(str(path)).polydl_usual_call
+    pointer = ctypes.c_void_p
+    function.argtypes = [
+        pointer, pointer, ctypes.py_object, pointer, pointer, pointer, ctypes.c_int, pointer,
+    ]  # fmt: skip
+    function.restype = ctypes.c_int
+    return function
+
+
+def _meet_torch() -> None:
+    """Tell C what tensors are, where torch has been imported and shows their memory to C."""
+    torch = sys.modules.get("torch")
+    capsule = getattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__", None)
+    if torch is None or capsule is None:
+        return
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    exchange = pointer(capsule, b"dlpack_exchange_api")
+    if ctypes.c_uint32.from_address(exchange).value != 1:
+        return  # another version of DLPack's, which need not begin in this way
+    for name, value in zip(_OF_TORCH, (torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled), strict=False):
+        setattr(_PYTHON, name, id(value))
+    _PYTHON.exchange = exchange
+
+
+def _numbers(*values: int) -> Any:
+    """A C array, which has one element at least."""
+    return (ctypes.c_int64 * max(len(values), 1))(*values)
 
 
 def _wanted(at: int, p: Parameter, extents: Sequence[int | None]) -> _Wanted:
-    known = tuple(e for e in extents if e is not None)
-    numpy = [np.dtype(name) for name in p.dtypes if name != BF16.torch]
-    counted = extents[0] is None
+    if not p.is_array:
+        return _Wanted(at=at, float_bytes=p.element.bytes)
+    known = [e for e in extents if e is not None]
+    counted = 0 if extents[0] is not None or (not known and p.least is None) else 2 if known else 1
+    formats = [*_formats([name for name in p.dtypes if name != BF16.torch]), None]
     return _Wanted(
-        at, known, p.least if counted else None, counted and bool(known), tuple(numpy), _torch_names(p),
-        p.element.bytes, p.written,
+        at, 0, len(known), counted, p.least or 0, p.element.bytes, p.written, _numbers(*known),
+        (ctypes.c_char_p * len(formats))(*formats), _numbers(*map(_dlpack, _torch_names(p)), 0),
     )  # fmt: skip
+
+
+def _formats(names: Sequence[str]) -> list[bytes]:
+    """What NumPy calls the types of elements in buffers: int64 is long, or long long."""
+    alike = (np.dtype(code) for code in np.typecodes["All"] if code not in "SUVOMm")
+    named = {np.dtype(name) for name in names}
+    return [np.zeros(1, dtype).data.format.encode() for dtype in alike if dtype in named]
 
 
 def _torch_names(p: Parameter) -> tuple[str, ...]:
@@ -145,24 +185,14 @@ def _torch_names(p: Parameter) -> tuple[str, ...]:
     return tuple(name for name in p.dtypes if name in (p.element.torch, U8.torch))
 
 
-def _fits(wanted: _Wanted, shape: tuple[int, ...]) -> bool:
-    """Whether an array of such a shape may be given: the shape declared, as far as it is, and enough elements."""
-    if wanted.rows:
-        return len(shape) > 0 and shape[1:] == wanted.shape and (wanted.least is None or shape[0] >= wanted.least)
-    if wanted.shape or wanted.least is None:
-        return shape == wanted.shape
-    return math.prod(shape) >= wanted.least
+def _dlpack(name: str) -> int:
+    """Code and bits of a type, as C compares them."""
+    kind = name.rstrip("0123456789")
+    return _DLPACK[kind] << 16 | int(name.removeprefix(kind) or 8)
 
 
-def _array(wanted: _Wanted, array: np.ndarray[Any, np.dtype[Any]]) -> int | None:
-    """The address of a NumPy array."""
-    if (
-        array.dtype not in wanted.numpy
-        or not array.flags.c_contiguous
-        or not array.size
-        or not _fits(wanted, array.shape)
-    ):
-        return None
-    if array.flags.writeable:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
-    return None if wanted.written else array.ctypes.data
+_PYTHON = _Python(
+    *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS.values()),
+    *(id(value) for value in _OBJECTS.values()),
+)
+_PYTHON_ADDRESS = ctypes.addressof(_PYTHON)

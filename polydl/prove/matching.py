@@ -13,7 +13,7 @@ import numpy as np
 from polydl.model import expr as e
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.conversions import converted, explicit
+from polydl.model.conversions import converted, explicit, with_float_arguments
 from polydl.model.functions import BITS_NAMES
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import I32, ElementType, common, integer_literal
@@ -229,7 +229,7 @@ def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:
         return scop.arrays[statement.accesses[access].array].element
 
     value, made = explicit(body.value, of)
-    target = of(body.target)
+    value, target = with_float_arguments(value, of), of(body.target)
     return replace(body, value=converted(value, made, target if body.op == "=" else common(made, target)))
 
 

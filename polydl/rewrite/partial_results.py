@@ -40,8 +40,9 @@ LEAST = 1 << 15
 PARTS = 1024
 """Pieces of a loop with more iterations than `MOST`, or with nothing but single iterations to share out."""
 MOST = 4096
-MOST_ROWS = 256
-"""Pieces of a loop that have a row each."""
+MOST_ROWS = 64
+"""Pieces of a loop that have a row each: they are written before, and read and put together behind, in caches where
+they are few."""
 PER_ELEMENT = 8
 """Values that a piece combines into each element of its row, at least: the row is written before, read and put together
 behind, which should cost little beside."""

@@ -82,6 +82,8 @@ OTHERS: dict[str, Callable[[], list[Any]]] = {
     "too few": lambda: put(3, lambda: torch.zeros(2, dtype=torch.float64)),
     "with a gradient": lambda: put(1, lambda: torch.ones(3, 4, requires_grad=True)),
     "no memory": lambda: put(1, lambda: torch.ones(3, 4, device="meta")),
+    "a view of negated numbers": lambda: put(1, lambda: torch.ones(3, 4, dtype=torch.complex64).conj().imag),
+    "of no elements": lambda: put(1, lambda: torch.ones(0, 4)),
     "sparse": lambda: put(1, lambda: torch.ones(3, 4).to_sparse()),
     "overlapping": overlapping,
     "between two elements": lambda: put(1, shifted, numpy),
@@ -93,7 +95,7 @@ OTHERS: dict[str, Callable[[], list[Any]]] = {
 def test_usual_arguments_are_passed_at_once(scale: Kernel, name: str) -> None:
     args = USUAL[name]()
     assert scale._quick is not None
-    assert scale._quick.pointers(args) is not None
+    assert scale._quick.call(tuple(args), None, None, 0) is not None
     scale(*args)
     np.testing.assert_array_equal(np.asarray(args[2]), 2 * np.ones((3, 4)) * np.asarray(args[1]))
 
@@ -101,7 +103,7 @@ def test_usual_arguments_are_passed_at_once(scale: Kernel, name: str) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_are_judged_by_the_other_way(scale: Kernel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scale._quick is not None
-    assert scale._quick.pointers(OTHERS[name]()) is None
+    assert scale._quick.call(tuple(OTHERS[name]()), None, None, 0) is None
 
     def outcome() -> str:
         args = OTHERS[name]()
@@ -114,6 +116,33 @@ def test_others_are_judged_by_the_other_way(scale: Kernel, name: str, monkeypatc
     found = outcome()
     monkeypatch.setattr(scale, "_quick", None)
     assert outcome() == found
+
+
+def test_every_element_type_is_known(cache: object) -> None:
+    for name, c in {
+        "bfloat16": "polydl_bf16",
+        "float16": "_Float16",
+        "int64": "long",
+        "uint8": "unsigned char",
+    }.items():
+        text = f"#include <polydl.h>\nvoid f(const {c} x[4], {c} y[4]) {{ for (int i = 0; i < 4; i++) y[i] = x[i]; }}"
+        made = polydl.compile(text, optimize=False)
+        dtype = getattr(torch, name)
+        made(torch.ones(4, dtype=dtype), torch.zeros(4, dtype=dtype))
+        args = torch.arange(4).to(dtype), torch.zeros(4, dtype=dtype)
+        assert made._quick is not None
+        assert made._quick.call(args, None, None, 0) is not None
+        made(*args)
+        assert torch.equal(*args)
+        other = torch.bfloat16 if name == "float16" else torch.float16
+        assert made._quick.call((args[0].to(other), args[1]), None, None, 0) is None
+
+
+def test_tensors_of_inference_have_no_count(scale: Kernel) -> None:
+    with torch.inference_mode():
+        args = [2.0, torch.ones(3, 4), torch.zeros(3, 4), torch.zeros(3, dtype=torch.float64)]
+    scale(*args)
+    assert torch.equal(args[2], torch.full((3, 4), 2.0))
 
 
 def test_torch_counts_a_change(scale: Kernel) -> None:

@@ -53,6 +53,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "Z[i][j] = X[i][j] * Y[i][j] > Y[i][j] ? 1.0f : X[i][j] - Y[i][j];",
     ),
     "half by a half": ("_Float16 Z, float X, _Float16 alpha", "Z[i][j] = X[i][j] * alpha;"),
+    "arguments are halves": ("_Float16 Z, _Float16 X, _Float16 Y", "Z[i][j] = fmaxf(X[i][j], Y[i][j]) * 2.0f;"),
+    "arguments are integers": ("float Z, signed char X, float Y", "Z[i][j] = fminf(X[i][j], Y[i][j]);"),
     "half to bf16": ("polydl_bf16 Z, _Float16 X", "Z[i][j] = polydl_to_bf16((float)X[i][j] - 1.0f);"),
     "forwarded": (
         "polydl_bf16 Z, float W, _Float16 V, float X",
@@ -306,6 +308,32 @@ def test_a_conversion_that_is_missing_or_another_is_not_proved(name: str, right:
         mutated = body.replace(f"polydl_f32{right}", f"polydl_f32{wrong}" if wrong != "(" else "(")
         texts.append(head + step + mutated + end + after)
     assert not prove(canonical(scop), *texts).holds
+
+
+def test_greatest_halves() -> None:
+    source = f"""#include <math.h>
+void f(float s[restrict {N}], const _Float16 X[restrict {N}][{N}])
+{{
+#pragma scop
+    for (int i = 0; i < {N}; i++)
+        for (int j = 0; j < i; j++)
+            s[i] = fmaxf(s[i], X[i][j]);
+#pragma endscop
+}}
+"""
+    (scop,) = polydl.load(source).scops
+    written, marked = in_rows(scop)
+    assert "polydl_row_" in written
+    assert prove(canonical(scop), written, marked).holds
+    x = np.random.default_rng(0).normal(0, 60, (N, N)).astype(np.float16)
+    found = []
+    for text_ in (source, written):
+        s = np.full(N, -np.inf, np.float32)
+        compile_c([text_], ("-O2", "-march=native", "-w")).f(
+            ctypes.c_void_p(s.ctypes.data), ctypes.c_void_p(x.ctypes.data)
+        )
+        found.append(s)
+    np.testing.assert_array_equal(*found)
 
 
 def test_sums_of_products_in_narrow_types() -> None:
