@@ -219,7 +219,7 @@ def _in_rows(
     order = 0 if reassociate else 1
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
-        large = {part.name: _large_outputs(scop, part.statements, machine) for part in several}
+        large = {part.name: _large_outputs(scop, part.statements, machine, anew=_anew(part)) for part in several}
         found, threads = base.origin.dependences, estimator.threads
         for part in several:
             if part.key not in jams:
@@ -236,25 +236,40 @@ def _in_rows(
 def _worth(scop: Scop, region: Ordered, machine: Machine) -> bool:
     """Whether rows do more than a compiler's vectors: in functions, sums and extremes, or stores past the caches."""
     more = any(arithmetic(s).calls or accumulates(scop, s) for s in region.statements)
-    return more or bool(_large_outputs(scop, region.statements, machine))
+    return more or bool(_large_outputs(scop, region.statements, machine, anew=_anew(region)))
 
 
 def _each(parts: Sequence[Ordered], chosen: Mapping[str, Vectorize]) -> list[Ordered]:
     return [part.after(chosen[part.name]) if part.name in chosen else part for part in parts]
 
 
-def _large_outputs(scop: Scop, statements: Sequence[Statement], machine: Machine) -> tuple[str, ...]:
+def _anew(part: Ordered) -> bool:
+    """Whether a part has tiles or fused loops of a schedule of its own."""
+    return part.how is not None and not part.how.as_written
+
+
+def _large_outputs(
+    scop: Scop, statements: Sequence[Statement], machine: Machine, *, anew: bool = False
+) -> tuple[str, ...]:
     """Arrays that statements write, of which more than the last cache holds, and that none comes back to before what
-    was written would have left it: a line that is stored past the caches has to be brought back."""
+    was written would have left it: a line that is stored past the caches has to be brought back. `anew`: in an order of
+    their own, which may come back at any time to what is not met just once."""
     most = machine.caches[-1].bytes
     names = {a.array for s in statements for a in s.accesses if a.write}
     return tuple(
         sorted(
             name
             for name in names
-            if _written_bytes(scop, name, statements) > most and _left_alone(scop, name, statements, most)
+            if _written_bytes(scop, name, statements) > most
+            and (_met_once(name, statements) if anew else _left_alone(scop, name, statements, most))
         )
     )
+
+
+def _met_once(name: str, statements: Sequence[Statement]) -> bool:
+    """Whether each element of an array is stored to once, and nothing else touches it."""
+    using = [a for s in statements for a in s.accesses if a.array == name]
+    return len(using) == 1 and bool(using[0].relation.is_injective())
 
 
 def _written_bytes(scop: Scop, name: str, statements: Sequence[Statement]) -> int:

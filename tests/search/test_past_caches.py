@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polydl
 from polydl.rewrite.canonical import canonical
+from polydl.schedule.transforms import Schedule
 from polydl.search.fused_variants import _large_outputs
 from polydl.target.machine_files import preset
 
@@ -30,10 +31,10 @@ void shifted(const float x[restrict M][N], float h[restrict M][N], float y[restr
 """
 
 
-def outputs(path: Path | str, sizes: dict[str, int], defines: dict[str, int]) -> tuple[str, ...]:
+def outputs(path: Path | str, sizes: dict[str, int], defines: dict[str, int], *, anew: bool = False) -> tuple[str, ...]:
     (scop,) = polydl.load(path, sizes=sizes, defines=defines).scops
     made = canonical(scop).scop
-    return _large_outputs(made, made.statements, MACHINE)
+    return _large_outputs(made, made.statements, MACHINE, anew=anew)
 
 
 def test_what_the_same_row_reads_again_stays_in_the_caches() -> None:
@@ -51,3 +52,16 @@ def test_what_is_read_when_it_has_left_the_caches_goes_past_them() -> None:
 def test_outputs_behind_pointers_are_as_large_as_what_is_written() -> None:
     assert outputs(EVERYDAY / "silu.c", {"n": 1 << 28}, {}) == ("y",)
     assert outputs(EVERYDAY / "silu.c", {"n": 1 << 16}, {}) == ()
+
+
+def test_tiles_of_time_come_back_sooner_than_sweeps() -> None:
+    assert outputs(PROGRAMS / "jacobi_2d.c", {}, {"N": 20000, "T": 2}, anew=True) == ()
+    assert outputs(EVERYDAY / "silu.c", {"n": 1 << 28}, {}, anew=True) == ("y",)
+    assert [how.as_written for how in (Schedule("written"), Schedule("skewed"), Schedule("written", (64,)))] == [
+        True, False, False,
+    ]  # fmt: skip
+    options = {"defines": {"N": 4000, "T": 10}, "machine": "epyc-zen4", "threads": 2}
+    (done,) = polydl.optimize(PROGRAMS / "jacobi_2d.c", run=False, **options).scops
+    assert done.chosen is not None
+    assert "skewed" in str(done.chosen.recipe)
+    assert "stream" not in str(done.chosen.recipe)

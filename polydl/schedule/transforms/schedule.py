@@ -45,6 +45,11 @@ class Schedule(Transform, frozen=True):
     """Write short innermost loops out, and run the loop around them in vectors."""
 
     @property
+    def as_written(self) -> bool:
+        """Whether statements and loops keep their order."""
+        return self.base == "written" and not self.sizes and not self.diagonal
+
+    @property
     def described(self) -> str:
         """What it does, for people: `fused by isl, tiles of 32x32x256`."""
         said = [_ORDERS.get(self.base, self.base)]
