@@ -19,7 +19,7 @@ import numpy as np
 
 from polydl.base import resources
 from polydl.measure import Toolchain
-from polydl.model.types import BF16, F32, F64, U8
+from polydl.model.types import BF16, BOOL, F32, F64, U8, ElementType, Kind
 from polydl.native import shared
 from polydl.native.signature import Parameter
 
@@ -27,8 +27,10 @@ MOST = 64
 """Parameters of a function that is called so."""
 TENSORS_CHANGED = 2
 """What the function in C returns where tensors were written; 1 where only arrays were, 0 for unusual arguments."""
-_DLPACK = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
-"""DLDataTypeCode of DLPack, by the name of a type without its bits."""
+_KINDS = {Kind.SIGNED: 0, Kind.UNSIGNED: 1, Kind.FLOAT: 2, Kind.COMPLEX: 5}
+"""DLDataTypeCode of DLPack."""
+_BFLOAT, _BOOL = 4, 6
+"""Those of types that are no more bits of such a kind."""
 _FUNCTIONS = {
     "type": "PyObject_Type", "item": "PyTuple_GetItem", "number": "PyFloat_AsDouble", "buffer": "PyObject_GetBuffer",
     "release": "PyBuffer_Release", "attribute": "PyObject_GetAttr", "method": "PyObject_VectorcallMethod",
@@ -166,10 +168,12 @@ def _wanted(at: int, p: Parameter, extents: Sequence[int | None]) -> _Wanted:
         return _Wanted(at=at, float_bytes=p.element.bytes)
     known = [e for e in extents if e is not None]
     counted = 0 if extents[0] is not None or (not known and p.least is None) else 2 if known else 1
+    types = [t for t in dict.fromkeys((p.element, U8)) if t.torch in p.dtypes]
+    tensors = map(_dlpack, types)
     formats = [*_formats([name for name in p.dtypes if name != BF16.torch]), None]
     return _Wanted(
         at, 0, len(known), counted, p.least or 0, p.element.bytes, p.written, _numbers(*known),
-        (ctypes.c_char_p * len(formats))(*formats), _numbers(*map(_dlpack, _torch_names(p)), 0),
+        (ctypes.c_char_p * len(formats))(*formats), _numbers(*tensors, 0),
     )  # fmt: skip
 
 
@@ -180,15 +184,10 @@ def _formats(names: Sequence[str]) -> list[bytes]:
     return [np.zeros(1, dtype).data.format.encode() for dtype in alike if dtype in named]
 
 
-def _torch_names(p: Parameter) -> tuple[str, ...]:
-    """The names that torch has of a parameter's types."""
-    return tuple(name for name in p.dtypes if name in (p.element.torch, U8.torch))
-
-
-def _dlpack(name: str) -> int:
+def _dlpack(element: ElementType) -> int:
     """Code and bits of a type, as C compares them."""
-    kind = name.rstrip("0123456789")
-    return _DLPACK[kind] << 16 | int(name.removeprefix(kind) or 8)
+    kind = _BFLOAT if element.torch == BF16.torch else _BOOL if element is BOOL else _KINDS[element.kind]
+    return kind << 16 | 8 * element.bytes
 
 
 _PYTHON = _Python(
