@@ -188,7 +188,9 @@ def _joined(
         if point is None or not _acyclic(group, set(sources), made):
             continue
         for other in sorted(sources.values(), key=lambda one: -one.number):
-            if other is not group and _mergeable(group, other, probe, made):
+            # What the node reads beside both must not wait for one of them: it would wait for the node then.
+            waits = any(other.number in one.depends for one in sources.values() if one.number in made)
+            if other is not group and not waits and _mergeable(group, other, probe, made):
                 _merge(group, other, owner, made)
         if _point(node, probe, group) is None:
             continue

@@ -43,6 +43,39 @@ def test_module(name: str) -> None:
     same(list(one.buffers()), list(other.buffers()))
 
 
+def gradients(call: Any, inputs: Any, parameters: Any) -> list[Tensor] | None:
+    """Of inputs and parameters, of a weighting of the results that is not contiguous; None if nothing has one."""
+    given = [one.detach().requires_grad_() if in_double(one) is not one else one for one in inputs]
+    results = [one for one in tensors(call(*given)) if one.requires_grad]
+    wanted = [one for one in (*tensors(given), *parameters) if one.requires_grad]
+    if not results:
+        return None
+    steps = [torch.linspace(-1, 2, one.numel(), dtype=torch.float64) for one in results]
+    weighting = [
+        v.reshape(o.shape[::-1]).permute(tuple(range(o.ndim))[::-1]) for v, o in zip(steps, results, strict=True)
+    ]
+    weighting = [v.to(o.dtype) for v, o in zip(weighting, results, strict=True)]
+    found = torch.autograd.grad(results, wanted, weighting, materialize_grads=True, allow_unused=True)
+    return list(found)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "mutated_input"])
+def test_gradients_of_module(name: str) -> None:
+    torch._dynamo.reset()
+    one, inputs = made(name).module, made(name).inputs
+    other = copy.deepcopy(one)
+    compiled = torch.compile(one, backend="polydl", options={"groups": 0})
+    found = gradients(compiled, inputs, one.parameters())
+    expected = gradients(other, inputs, other.parameters())
+    if found is None or expected is None:
+        assert found is expected
+        return
+    assert [(g.dtype, g.shape) for g in found] == [(g.dtype, g.shape) for g in expected]
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=5e-5 * max(1.0, float(b.abs().max()) if b.numel() else 0))
+    same(list(one.buffers()), list(other.buffers()))
+
+
 def in_double(value: Any) -> Any:
     """Floating-point tensors in double precision."""
     return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value

@@ -105,7 +105,7 @@ DIFFERENTIABLE = (
     "log_softmax nn.functional.layer_norm nn.functional.rms_norm nn.functional.group_norm nn.functional.batch_norm "
     "nn.functional.linear matmul nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d "
     "nn.functional.conv_transpose2d nn.functional.max_pool2d nn.functional.avg_pool2d "
-    "nn.functional.adaptive_avg_pool2d cat sum mean amax var nn.functional.cross_entropy"
+    "nn.functional.adaptive_avg_pool2d cat sum mean amax var nn.functional.cross_entropy masked_fill"
 )
 
 
