@@ -190,6 +190,14 @@ class Options:
         ("optimize",),
         metavar="ARRAY",
     )
+    scratch: int | None = option(
+        None,
+        "Bytes of memory of its own that a variant may take for one thread (packed copies, parts of arrays), what "
+        "threads share counted in full; default: any number.",
+        ("optimize",),
+        metavar="BYTES",
+        least=0,
+    )
     curve: int = option(
         0,
         "Time the output at so many sizes beside the original, within the budget; with --no-run, estimate it.",
@@ -319,6 +327,7 @@ class CommonChanges(TypedDict, total=False):
     prove: bool
     fuse: bool
     prepack: tuple[str, ...]
+    scratch: int | None
     curve: int
     effort: Effort
     command: str

@@ -143,7 +143,7 @@ def rank_by_each(source: Scop, names: Sequence[str], options: Options) -> dict[s
 def _ranking(found: Ways, ranker: Ranker, o: Options, start: float) -> Ranking:
     """The ways to run a program in the order of a ranker; `start`: when the search began."""
     estimator = Estimator(found.program.scop, found.nests, found.machine, found.threads, ranker)
-    ranked = found.variants(estimator, o.reassociate)
+    ranked = found.variants(estimator, o)
     seconds = time.perf_counter() - start
     return Ranking(
         found.program, found.nests, ranked, found.count, found.pruned, found.machine, ranker.name, found.threads,
@@ -187,7 +187,7 @@ def score(
     parts = nests(scop, found)
     ranker = ranker or rankers.usable(o.ranker)
     estimator = Estimator(scop, parts, machine, threads, ranker)
-    variants = scored(Origin(scop, found, o.reassociate), parts, lines, estimator)
+    variants = scored(Origin(scop, found, o.reassociate, o.scratch), parts, lines, estimator)
     seconds = time.perf_counter() - start
     ranges = _ranges(program.read, o)
     return Ranking(program, parts, variants, len(variants), {}, machine, ranker.name, threads, seconds, ranges=ranges)
@@ -323,10 +323,10 @@ def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))
     found, refused = fused_variants(base.variants, fused, estimator, o.effort)
     best = sorted([*found, *base.variants], key=lambda variant: variant.score)
-    merged, apart = merged_variants(best, estimator, o)
-    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused), *apart)
-    variants = tuple(sorted([*merged, *found, *ranking.variants], key=lambda variant: variant.score))
-    return replace(ranking, variants=variants, given_up=notes, fused=fused)
+    merging = merged_variants(best, estimator, o)
+    notes = (*ranking.given_up, *(f"not fused: {reason}" for reason in refused), *merging.refused)
+    variants = tuple(sorted([*merging.variants, *found, *ranking.variants], key=lambda variant: variant.score))
+    return replace(ranking, variants=variants, given_up=notes, fused=fused, apart=merging.apart)
 
 
 def fuse(

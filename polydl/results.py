@@ -73,6 +73,9 @@ class Ranking:
     """Schedules that were not found or not shown to be legal, with the reason, for people."""
     fused: FusedScop | None = None
     """What was decided about fusing; None: it was not looked at."""
+    apart: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By the names of two nests, of which the second reads what the first writes, why they share no loops in any of
+    the variants, where that was looked at."""
     ranges: Mapping[str, range] = field(default_factory=dict)
     """Of the parameters that may have one of several values: these. The program's own size stands for them."""
 

@@ -20,3 +20,11 @@ def seconds_text(value: float, digits: int = 3) -> str:
         if abs(value) * scale >= 1 or unit == "µs":
             return f"{value * scale:.{digits}g} {unit}"
     return ""
+
+
+def bytes_text(value: float) -> str:
+    """`36 KiB`, with three digits."""
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.4g} B"

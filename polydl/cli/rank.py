@@ -30,6 +30,7 @@ def rank(
     from polydl import pipeline
     from polydl.cli.progress import progress
     from polydl.inspect import documents, terminal
+    from polydl.inspect.edges import edges_of_best
 
     asked = one_size(at)
     if asked and loops_file is not None:
@@ -44,4 +45,5 @@ def rank(
     with progress(quiet=answer.as_json) as report:
         rankings = [pipeline.rank(scop, options=options, progress=report) for scop in program.scops]
     there = [pipeline.at_other_sizes(one, options).at(asked) for one in rankings] if asked else []
-    answer.give(documents.rank_json(rankings, there), lambda: terminal.show_rankings(rankings, top, there))
+    between = [edges_of_best(one, options) for one in rankings] if answer.as_json else []
+    answer.give(documents.rank_json(rankings, there, between), lambda: terminal.show_rankings(rankings, top, there))

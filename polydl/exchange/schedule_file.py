@@ -51,9 +51,8 @@ def ranking_from_file(source: Scop, path: Path, machine: Machine, threads: int, 
     program = canonical(source, reassociate=o.reassociate, names=statements_of(source, path))
     scop, found = program.scop, program.dependences
     made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
-    variant = Variant.of(
-        Origin(scop, found, o.reassociate), (made,), program_estimate(scop, program_tree((made,)), machine, threads)
-    )
+    estimate = program_estimate(scop, program_tree((made,)), machine, threads)
+    variant = Variant.of(Origin(scop, found, o.reassociate, o.scratch), (made,), estimate)
     seconds = time.perf_counter() - start
     return Ranking(program, nests(scop, found), (variant,), 1, {}, machine, o.ranker, threads, seconds)
 

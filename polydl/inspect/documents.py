@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from polydl.base.errors import QuotaExceeded
+from polydl.inspect.edges import EdgeInVariant
 from polydl.inspect.loop_string_file import ScoredLines
 from polydl.inspect.operations import operations
 from polydl.inspect.size_curve_record import curve_json
@@ -15,7 +16,8 @@ from polydl.inspect.sizes_in_words import ranges_data, sizes_data
 from polydl.model.scop import Scop
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse_program import FusedScop
-from polydl.schedule.loopstring import letters, text
+from polydl.schedule.loopstring import letters, part_text
+from polydl.schedule.ordered import Ordered
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.decision_tree import AtSizes
 from polydl.search.variant import Variant
@@ -50,9 +52,10 @@ def _counted(scop: Scop) -> float | None:
     return float(found.upper) if found is not None and exact and found.upper else None
 
 
-def loop_strings(variant: Variant) -> dict[str, dict[str, str]]:
+def loop_strings(parts: Sequence[Ordered]) -> dict[str, dict[str, str]]:
     """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
-    return {s.nest.name: asdict(text(s)) for s in variant.structures if len(s.nest.loops) <= 26}
+    few = (part for part in parts if part.loops is not None and len(part.loops.nest.loops) <= 26)
+    return {part.name: asdict(said) for part in few if (said := part_text(part)) is not None}
 
 
 def loop_letters(ranking: Ranking) -> dict[str, dict[str, str]]:
@@ -66,15 +69,20 @@ def variant_json(variant: Variant) -> dict[str, Any]:
         "id": variant.id,
         "recipe": variant.recipe.to_data(),
         "loops": variant.loops,
-        "loop_strings": loop_strings(variant),
+        "loop_strings": loop_strings(variant.parts),
         "score": _finite(variant.score),
         "features": {k: _finite(float(v)) for k, v in variant.features.items()},
     }
 
 
-def rank_json(rankings: Sequence[Ranking], there: Sequence[AtSizes | None] = ()) -> dict[str, Any]:
+def rank_json(
+    rankings: Sequence[Ranking],
+    there: Sequence[AtSizes | None] = (),
+    between: Sequence[Sequence[EdgeInVariant] | None] = (),
+) -> dict[str, Any]:
     """The document of `polydl rank --json`: of the only scop, or of the first with the others under `scops`. `there`:
-    what each runs at the sizes asked about, if they were."""
+    what each runs at the sizes asked about, if they were. `between`: what the best variant of each does with the values
+    that pass between nests, where that was looked at."""
     documents = [
         {
             "function": r.scop.function,
@@ -89,10 +97,13 @@ def rank_json(rankings: Sequence[Ranking], there: Sequence[AtSizes | None] = ())
             "pruned": dict(r.pruned),
             "given_up": list(r.given_up),
             "letters": loop_letters(r),
+            "edges": None if edges is None else [edge.to_data() for edge in edges],
             "variants": [variant_json(v) for v in r.variants],
             "seconds": r.seconds,
         }
-        for r, at in zip(rankings, there or (None,) * len(rankings), strict=True)
+        for r, at, edges in zip(
+            rankings, there or (None,) * len(rankings), between or ((),) * len(rankings), strict=True
+        )
     ]
     return documents[0] if len(documents) == 1 else {**documents[0], "scops": documents}
 
@@ -136,7 +147,8 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
             {
                 "id": m.id,
                 "loops": recipes[m.id].loops,
-                "loop_strings": loop_strings(recipes[m.id]),
+                "loop_strings": loop_strings(recipes[m.id].parts),
+                "scratch": recipes[m.id].generated.memory.to_data(done.ranking.threads),
                 **_timing(m.median, work),
                 "spread": _finite(m.spread),
                 "verified": m.verified,

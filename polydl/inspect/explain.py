@@ -14,6 +14,8 @@ from polydl.base.recursion import deep
 from polydl.dependences.nests import nests
 from polydl.frontend import Program
 from polydl.inspect.contractions import Missed, missed
+from polydl.inspect.documents import loop_strings
+from polydl.inspect.edges import EdgeInVariant, edges
 from polydl.inspect.sizes_in_words import sizes_data
 from polydl.locality.assign import assign, level_of
 from polydl.locality.exact import WorkingSet, working_sets
@@ -26,9 +28,8 @@ from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.results import Optimized, Ranking
 from polydl.rewrite.fuse_program import fuse
-from polydl.schedule.loops import NestLoops
-from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written, split_line
+from polydl.schedule.ordered import Ordered
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.combine import NestChoice, whole
@@ -101,7 +102,9 @@ class Explanation:
     id: str
     """`original`, or the recipe's id."""
     recipe: Recipe
-    structures: tuple[NestLoops, ...]
+    parts: tuple[Ordered, ...]
+    edges: tuple[EdgeInVariant, ...]
+    """What it does with the values that pass between nests; empty where there is one nest."""
     code: str
     """The C region: its loop nest."""
     places: Mapping[str, Place]
@@ -119,6 +122,7 @@ class Explanation:
             "id": self.id,
             "recipe": self.recipe.to_data(),
             "loop_strings": self.loop_strings(),
+            "edges": [one.to_data() for one in self.edges],
             "code": self.code,
             "rankers": {
                 name: {
@@ -145,8 +149,7 @@ class Explanation:
 
     def loop_strings(self) -> dict[str, dict[str, str]]:
         """Per nest its loop string and blocks."""
-        said = {s.nest.name: text(s) for s in self.structures if len(s.nest.loops) <= 26}
-        return {name: {"loops": one.loops, "blocks": one.blocks} for name, one in said.items()}
+        return loop_strings(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +220,14 @@ def explain(
     names = dict.fromkeys((*rankers.available(), options.ranker) if ids else (options.ranker,))
     rankings = pipeline.rank_by_each(scop, tuple(names), options)
     chosen = rankings[options.ranker]
+    if ids and len(chosen.nests) > 1:
+        best = chosen.variants[:1]
+        chosen = pipeline.with_fused(chosen, options, progress)
+        rankings = {**rankings, options.ranker: chosen}
+        ids = [best[0].id if wanted == BEST and best else wanted for wanted in ids]
     found = [_find(wanted, chosen, rankings, scop, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run and found else {}
-    explained = tuple(_explain(variant, rankings, times.get(_name(variant))) for variant in found)
+    explained = tuple(_explain(variant, rankings, chosen, times.get(_name(variant))) for variant in found)
     decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
     without = missed(chosen.scop, chosen.program.dependences)
     sizes = pipeline.at_other_sizes(chosen, options) if chosen.ranges or at or not ids else None
@@ -232,8 +240,9 @@ def _name(variant: Variant) -> str:
     return variant.id if variant.recipe.nests else ORIGINAL
 
 
-def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measured | None) -> Explanation:
-    ranking = next(iter(rankings.values()))
+def _explain(
+    variant: Variant, rankings: Mapping[str, Ranking], ranking: Ranking, measured: Measured | None
+) -> Explanation:
     scop, machine = variant.program, ranking.machine
     runs = {part.name: timed(scop, part.tree) for part in variant.parts}
     if not variant.recipe.nests:
@@ -254,7 +263,8 @@ def _explain(variant: Variant, rankings: Mapping[str, Ranking], measured: Measur
     return Explanation(
         _name(variant),
         variant.recipe,
-        variant.structures,
+        variant.parts,
+        edges(variant, ranking) if len(variant.parts) > 1 else (),
         variant.generated.region if variant.recipe.nests else original_text(scop),
         {name: _place(one, variant) for name, one in rankings.items()},
         tuple(reuses),

@@ -10,7 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from polydl.base.units import seconds_text
+from polydl.base.units import bytes_text, seconds_text
+from polydl.inspect.edges import size_text
 from polydl.inspect.explain import Explained, Explanation
 from polydl.inspect.sizes_in_words import at_lines, size_lines
 from polydl.inspect.terminal import output_console, say
@@ -42,9 +43,10 @@ def _show_variants(console: Console, found: Explained) -> None:
         "recipe": [Text(str(v.recipe)) for v in found.variants],
         "loop string": [_loop_lines(v) for v in found.variants],
         "rankers": [_places(v) for v in found.variants],
+        "values\nbetween\nnests": [_edges(v) for v in found.variants],
         "measured": [_measured(v) for v in found.variants],
         "bytes of the\nworking sets\nper level": [
-            _grid([(name, _bytes(size.upper)) for name, size in v.level_bytes.items()]) for v in found.variants
+            _grid([(name, bytes_text(size.upper)) for name, size in v.level_bytes.items()]) for v in found.variants
         ],
         "moved, as\ntraffic and\ntrace see it": [_moved(v) for v in found.variants],
         "dependences": [Group(_reuses(v), v.note) if v.note else _reuses(v) for v in found.variants],
@@ -66,6 +68,17 @@ def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:
 
 def _loop_lines(variant: Explanation) -> Text:
     return Text("\n".join(f"{n}: {s['loops']} {s['blocks']}".rstrip() for n, s in variant.loop_strings().items()))
+
+
+def _edges(variant: Explanation) -> Table:
+    rows = [
+        (
+            one.edge.array, f"{one.edge.producer or 'caller'} → {one.edge.consumer}", size_text(one.edge), one.lies,
+            one.level, one.said,
+        )
+        for one in variant.edges
+    ]  # fmt: skip
+    return _grid(rows, ("array", "from, to", "size", "lies", "in", "merged")) if rows else _grid([("one nest",)])
 
 
 def _places(variant: Explanation) -> Table:
@@ -90,7 +103,7 @@ def _moved(variant: Explanation) -> Table:
                 found.setdefault(name, (ranker, value))
     return _grid(
         [
-            (ranker, name.removesuffix("_bytes").replace("_", " "), _bytes(value))
+            (ranker, name.removesuffix("_bytes").replace("_", " "), bytes_text(value))
             for name, (ranker, value) in found.items()
         ]
     )
@@ -101,15 +114,8 @@ def _reuses(variant: Explanation) -> Table:
     kinds: dict[tuple[str, ...], list[str]] = {}
     for reuse in variant.reuses:
         found = reuse.working_set
-        low, high = found.min_footprint.bytes, found.max_footprint.bytes
-        row = (found.array, found.carried_by, _bytes(low.upper), reuse.level_min, _bytes(high.upper), reuse.level_max)
+        low, high = (bytes_text(one.bytes.upper) for one in (found.min_footprint, found.max_footprint))
+        row = (found.array, found.carried_by, low, reuse.level_min, high, reuse.level_max)
         kinds.setdefault(row, []).append(found.kind.value)
     rows = [(" ".join(dict.fromkeys(kind)), *row) for row, kind in kinds.items()]
     return _grid(rows, ("kind", "array", "carried by", "min", "in", "max", "in"))
-
-
-def _bytes(value: float) -> str:
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value:.4g} B"

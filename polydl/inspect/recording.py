@@ -123,13 +123,18 @@ def _scop(done: Optimized) -> ScopRun:
         ),
         fusion=_fusion(ranking.fused),
         assumptions=tuple(map(plain, scop.assumptions)),
-        notes=chosen.notes if chosen else (),
+        notes=_notes(chosen, ranking.threads) if chosen else (),
         warnings=report.warnings,
         illegal=done.illegal,
         given_up=ranking.given_up,
         undecided=done.undecided,
         curve=recorded_curve(done.curve),
     )
+
+
+def _notes(chosen: Variant, threads: int) -> tuple[str, ...]:
+    memory = chosen.generated.memory
+    return (*chosen.notes, *((memory.text(threads),) if memory.of_one else ()))
 
 
 Estimates = Mapping[str, Sequence[Opinion]]

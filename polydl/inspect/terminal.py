@@ -115,6 +115,8 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
         notes += done.chosen.notes if done.chosen else ()
         for text in notes:
             say(console, f"note: {text}", "yellow")
+        if done.chosen is not None and done.chosen.generated.memory.of_one:
+            say(console, done.chosen.generated.memory.text(done.ranking.threads))
         for name, proof in done.proofs.items():
             chosen = done.chosen is not None and done.chosen.id == name
             for text in proof.lines() if chosen else ():

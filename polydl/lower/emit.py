@@ -38,8 +38,8 @@ from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
 from polydl.lower.packed_ahead import Ahead, derived, given_or_own, offsets, packed_name, texts
 from polydl.lower.region import original_text
+from polydl.lower.scratch import NO_MEMORY, OwnMemory, Scratch
 from polydl.lower.scratch import Buffer as Memory
-from polydl.lower.scratch import Scratch
 from polydl.lower.vector_math import vector_declarations
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
@@ -79,6 +79,8 @@ class Generated:
     whole file only."""
     packed: tuple[str, ...] = ()
     """The arrays that are packed ahead of time, in the order in which the function that packs takes them."""
+    memory: OwnMemory = NO_MEMORY
+    """What `region` takes of its own."""
 
 
 def names_for(scop: Scop) -> Names:
@@ -158,10 +160,12 @@ def generate(
     code = [Hint(BEGIN, ()), *declarations(scop), *code]
     if packed is None:
         made = finished(scop, names, prologue, code, hints=instances)
-        return replace(made, rows=bool(beside.rows))
+        return replace(made, rows=bool(beside.rows), memory=scratch.memory)
     made = finished(scop, names, [*prologue, packed.functions], code, hints=instances)
     run, prepare = (tuple(_reprefix(text, names) for text in one) for one in ((packed.run,), packed.prepare))
-    return replace(made, rows=bool(beside.rows), outside=run, prepare=prepare, packed=packed.arrays)
+    return replace(
+        made, rows=bool(beside.rows), outside=run, prepare=prepare, packed=packed.arrays, memory=scratch.memory
+    )
 
 
 def _own_rows(scop: Scop, code: list[Node], helpers: Helpers, prologue: list[str]) -> list[Node]:

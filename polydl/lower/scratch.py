@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from polydl.base.units import bytes_text
 from polydl.lower.cprint import expression
 from polydl.lower.ctree import Binary, Block, Cast, Declare, Expr, If, Int, Name, Node, Raw, Text
 from polydl.lower.packing_plan import PackCall
@@ -63,6 +64,39 @@ static inline char *polydl_scratch(size_t bytes)
     return held ? held + (4096 - (uintptr_t)held % 4096) % 4096 : NULL;
 }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMemory:
+    """Memory that generated code takes of its own, in bytes: packed copies, parts of arrays that live in one iteration,
+    arrays that rewrites made."""
+
+    shared: int = 0
+    """There once, for all threads."""
+    per_thread: int = 0
+    """For each thread."""
+
+    @property
+    def of_one(self) -> int:
+        """What a run with one thread takes; one with T threads takes at most T times as much."""
+        return self.shared + self.per_thread
+
+    def total(self, threads: int) -> int:
+        """What a run with so many threads takes."""
+        return self.shared + threads * self.per_thread
+
+    def to_data(self, threads: int) -> dict[str, int]:
+        """The entry `scratch` of a variant in documents."""
+        return {"shared_bytes": self.shared, "bytes_per_thread": self.per_thread, "bytes": self.total(threads)}
+
+    def text(self, threads: int) -> str:
+        """For people."""
+        each, total = bytes_text(self.per_thread), bytes_text(self.total(threads))
+        shared = f" and {bytes_text(self.shared)} that threads share" if self.shared else ""
+        return f"memory of its own: {each} per thread{shared}, {total} in all with {threads} threads"
+
+
+NO_MEMORY = OwnMemory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +179,10 @@ class Scratch:
     def _total(self, *, shared: bool) -> int:
         return sum(b.bytes for b in self.buffers if b.shared == shared and not b.within)
 
-    def bytes(self, threads: int) -> int:
-        """All of it that is known."""
-        return self._total(shared=True) + threads * self._total(shared=False)
+    @property
+    def memory(self) -> OwnMemory:
+        """How much it is, without what is sized at run time."""
+        return OwnMemory(self._total(shared=True), self._total(shared=False))
 
     def thread_line(self, name: str) -> Declare:
         """C declaration of a thread's own buffer, for inside of the parallel loops."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import permutations
@@ -230,7 +230,17 @@ def _explicit(scop: Scop, statement: Statement, body: Assignment) -> Assignment:
 
     value, made = explicit(body.value, of)
     value, target = with_float_arguments(value, of), of(body.target)
-    return replace(body, value=converted(value, made, target if body.op == "=" else common(made, target)))
+    value = _compared(converted(value, made, target if body.op == "=" else common(made, target)), of)
+    return replace(body, value=value)
+
+
+def _compared(value: e.Expr, of: Callable[[int], ElementType]) -> e.Expr:
+    """An expression with `(int)x != 0` in place of each integer that is loaded as a condition, as vectors have it."""
+    value = e.on_operands(value, lambda part: _compared(part, of))
+    match value:
+        case e.Conditional(e.Load(access) as condition) if of(access).is_int and of(access).bytes <= I32.bytes:
+            return replace(value, condition=e.Binary("!=", converted(condition, of(access), I32), e.Const("0")))
+    return value
 
 
 def _pairs(printed: Printed, body: Assignment) -> list[Pair] | None:

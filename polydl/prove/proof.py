@@ -273,6 +273,8 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
         if array != wanted:
             raise Wrong(f"line {printed.line}: {array} in place of {wanted} in {statement.name}")
         other = original(access)
+        if not printed.lanes:  # what a condition keeps from being read is no matter
+            elements = elements.intersect_domain(other.domain())
         if not elements.is_equal(other):
             wrong = elements.subtract(other).domain()
             at = match.instances.intersect_domain(wrong).range() if not wrong.is_empty() else other.domain()

@@ -89,6 +89,12 @@ class Program:
             self._left[kernel.statement] -= (whole if kernel.instances is None else kernel.instances) / max(whole, 1.0)
         return self._step(tree, 0, None, 1.0)
 
+    def inside(self, tree: Node, loops: int) -> float:
+        """Bytes that one iteration of the outermost loops of a tree touches."""
+        self.steps(tree)
+        row = self._piece(own_statements(tree), loops)
+        return float(self.touched(1)[row].sum())
+
     def row(self, row: Row) -> int:
         """The number of a new row."""
         self.rows.append(row)

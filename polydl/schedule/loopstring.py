@@ -6,6 +6,7 @@
     bC{R:16}aB{C:4}cb       upper case with braces: a grid of 16 rows x 4 columns of threads, a block of the loop each
     C{R:16+}ab              a grid whose blocks of the reduction c have a copy of the output each, added up at the end
     b|caBC                  a barrier at the end of the loop before it
+    S1: A&bc; S4: A&b       the loops before & are one, and the nests run one after the other in its iterations
 
 The letters a, b, c, … are the nest's loops in the order in which they are written. As in PARLOOPER a loop counts what
 stands outside of the microkernel: one iteration of a loop that is blocked by the microkernel (its rows or columns) is
@@ -16,6 +17,8 @@ one block; of every other loop one original iteration. Sizes of tiles, and what 
                             loops, `mk=32(j)` has no rows, `mk=none` no microkernel. Left out: the best register block
     pack=B:j.0,A            operands copied: inside the piece j.0 (j's outermost tile loop), or once before all loops;
                             B@f_pack: ahead of time, by a function f_pack that the output has
+    share=S1                the loops before & are those of the nest S1, which is the first that has them; left out: of
+                            the nest itself. share=S1:1,8: and tiled, the nest is not: the second one by 8
 
 With several nests the names stand in front here too: S0: mk=none; S1: b=12,4;c=8.
 
@@ -41,11 +44,14 @@ from polydl.schedule import notation
 from polydl.schedule.limits import RegisterBlocks
 from polydl.schedule.loops import HILBERT, LoopTransform, NestLoops, apply
 from polydl.schedule.notation import Level, Written, levels, loop_named
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.ordered import Ordered, ordered
+from polydl.schedule.transform import Transform
+from polydl.schedule.transforms import Merge, Microkernel, Pack, Parallelize, Permute, Tile
 
 Transforms = tuple[LoopTransform, ...]
 
 _KERNEL = re.compile(r"([0-9]+)(?:\((\w+)\))?(?:x([0-9]+)(?:\((\w+)\))?)?(?::([\w,]*))?")
+_SHARE = re.compile(r"([A-Za-z_]\w*)(?:\s*:\s*([0-9]+(?:\s*,\s*[0-9]+)*))?")
 _PACK = re.compile(r"([AB])(?::([\w.]+)|@([A-Za-z_]\w*))?")
 
 
@@ -104,8 +110,8 @@ def _kernel(
     return Microkernel(rows, columns, int(first) if rows else 1, n, reduce, product=product), inside is not None
 
 
-def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> Transforms:
-    """The transforms that a loop string and its blocks name: Tile…, Microkernel, Permute, Parallelize, Pack….
+def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Transform, ...]:
+    """The transforms that a loop string and its blocks name: Tile…, Microkernel, Permute, Parallelize, Pack…, Merge.
 
     `choose` gives register blocks, best first, for when the blocks don't. Raises InputError with the place in the text.
     Says nothing of legality.
@@ -153,14 +159,15 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -
         body = (*body, Microkernel(rows, point.get(kernel.columns, kernel.columns), kernel.m, kernel.n,
                                    tuple(inside[r] for r in reduce), product=kernel.product))  # fmt: skip
     pieces = _pieces(found, names, tiles)
-    transforms = body + _order(nest, body, (*idle, *pieces), blocks)
+    shared = next((place for place, level in enumerate(found, start=1) if level.shared), 0)
+    transforms = body + _order(nest, body, (*pieces[:shared], *idle, *pieces[shared:]), blocks)
     transforms += _parallel(found, pieces, schedule, loops)
     transforms += _packs(given.packs, pieces)
     try:
         apply(nest, transforms)
     except InputError as error:
         raise loops.error(error.reason, hint=error.hint) from error
-    return transforms
+    return (*transforms, *_shares(nest, shared, given.share))
 
 
 def _runs_inside(nest: Nest, kernel: Microkernel | None, named: bool, loop: str, count: int, sizes: int) -> bool:
@@ -233,6 +240,22 @@ def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, wher
     )
 
 
+def _shares(nest: Nest, loops: int, written: Written | None) -> tuple[Merge, ...]:
+    """`loops`: how many are shared."""
+    if written is None:
+        return (Merge(nest.name, loops),) if loops else ()
+    said = _SHARE.fullmatch(written.text.strip())
+    if said is None:
+        raise written.error("not what loops are shared with", hint="the first nest that has them, as in share=S1:1,8")
+    if not loops:
+        raise written.error("no loop is shared", hint="the loop string marks where they end, as in Ab&c")
+    sizes = tuple(int(n) for n in said[2].split(",")) if said[2] else ()
+    if sizes and (len(sizes) != loops or 0 in sizes):
+        takes = f"{loops} positive number{'s' if loops > 1 else ''}"
+        raise written.error(f"{loops} loops are shared, so sizes are {takes}, 1 for a loop without tiles")
+    return (Merge(said[1], loops, sizes),)
+
+
 def _packs(written: Written | None, pieces: Sequence[str]) -> Transforms:
     if written is None:
         return ()
@@ -248,9 +271,15 @@ def _packs(written: Written | None, pieces: Sequence[str]) -> Transforms:
     return tuple(packs)
 
 
-def text(structure: NestLoops) -> LoopText:
-    """The loop string and blocks of a structure: `parse` makes the same one of them. Raises InputError for more than 26
-    loops."""
+def part_text(part: Ordered) -> LoopText | None:
+    """The loop string and blocks of a part of a variant, with what it shares; None for one whose order is no nest's.
+    Raises InputError for more than 26 loops."""
+    return None if part.loops is None else text(part.loops, part.merge)
+
+
+def text(structure: NestLoops, merge: Merge | None = None) -> LoopText:
+    """The loop string and blocks of a structure, and of the loops that it shares: `parse` makes the same one of them.
+    Raises InputError for more than 26 loops."""
     nest, kernel = structure.nest, structure.kernel
     names = letters(nest)
     letter = {loop: c for c, loop in names.items()}
@@ -258,13 +287,14 @@ def text(structure: NestLoops) -> LoopText:
     unit = {loop.iterator: loop.within or 1 for loop in structure.held}
     points = {loop.iterator for loop in structure.inner if loop.within is not None and loop.iterator not in unit}
     said = ""
-    for loop in structure.loops:
+    for place, loop in enumerate(structure.loops, start=1):
         c = letter[loop.iterator]
         said += c.upper() if loop.name in structure.parallel else c
         if loop.name in axes:
             plus = "+" if loop.name == structure.summed else ""
             said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}{plus}}}"
         said += "|" if loop.name in structure.barriers else ""
+        said += "&" if merge is not None and merge.loops == place else ""
     if structure.omp_schedule:
         clause = structure.omp_schedule
         said += f"@{clause}" if clause == HILBERT else f"@schedule({clause})"
@@ -289,6 +319,8 @@ def text(structure: NestLoops) -> LoopText:
         places = [f":{p.after}" if p.after else f"@{p.function}" if p.function else "" for p in structure.packs]
         packs = [p.operand + place for p, place in zip(structure.packs, places, strict=True)]
         blocks.append(f"pack={','.join(packs)}")
+    if merge is not None and (merge.first != nest.name or merge.sizes):
+        blocks.append(f"share={merge.first}" + (f":{','.join(map(str, merge.sizes))}" if merge.sizes else ""))
     return LoopText(said, ";".join(blocks))
 
 
@@ -297,9 +329,9 @@ def nests_named(loops: Written) -> frozenset[str]:
     return frozenset(name for name, _ in notation.by_nest(loops) if name is not None)
 
 
-def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[NestLoops, ...]:
-    """A structure for each nest. A loop string gives the structures of the nests that it names (`S0: ab; S1: bcaBCb`);
-    without names, that of the only contraction, else of the only nest. Other nests stay as they are written.
+def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: RegisterBlocks) -> tuple[Ordered, ...]:
+    """An order for each nest. A loop string gives those of the nests that it names (`S0: ab; S1: bcaBCb`); without
+    names, that of the only contraction, else of the only nest. Other nests stay as they are written.
 
     Raises InputError with the place.
     """
@@ -311,7 +343,7 @@ def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Regis
         if name in sizes:
             raise said.error(f"blocks of {name} are given twice")
         sizes[name] = said
-    made: dict[str, Transforms] = {}
+    made: dict[str, tuple[Transform, ...]] = {}
     for name, said in wanted:
         nest = known.get(name) if name is not None else heavy[0] if len(heavy) == len(wanted) == 1 else None
         if nest is None or nest.name in made:
@@ -319,8 +351,13 @@ def forced(parts: Sequence[Nest], loops: Written, blocks: Written, choose: Regis
             raise said.error("which nest?", hint=f"put its name and a colon in front: {names}")
         own = sizes.pop(name, None) or (sizes.pop(None, None) if len(wanted) == 1 else None)
         made[nest.name] = parse(nest, said, own or blocks.part(0, 0), choose)
+        first = next((t.first for t in made[nest.name] if isinstance(t, Merge)), nest.name)
+        if first not in known:
+            where = own or said
+            at = max(0, where.text.find("share="))
+            raise where.error(f"there is no nest {first} to share loops with", at, hint=", ".join(known))
     for name, said in sizes.items():
         if said.text.strip():
             raise said.error("blocks of which nest?" if name is None else f"there is no loop string for {name}",
                              hint="put the nest's name in front, as in S0: c=8; S1: b=12,4")  # fmt: skip
-    return tuple(apply(part, made.get(part.name, ())) for part in parts)
+    return tuple(ordered(part, made.get(part.name, ())) for part in parts)

@@ -82,6 +82,8 @@ class Level:
     ways: int = 0
     summed: bool = False
     barrier: bool = False
+    shared: bool = False
+    """The loops up to this one are shared with other nests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Blocks:
     sizes: Mapping[str, tuple[tuple[int, ...], Written]] = field(default_factory=dict)
     kernel: Written | None = None
     packs: Written | None = None
+    share: Written | None = None
 
 
 def levels(written: Written) -> tuple[tuple[Level, ...], str]:
@@ -104,6 +107,10 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
             found.append(Level(c.lower(), c.isupper(), at))
         elif c == "|" and found and not found[-1].barrier:
             found[-1] = replace(found[-1], barrier=True)
+        elif c == "&" and found:
+            if any(level.shared for level in found):
+                raise written.error("the loops that are shared end twice", at, 1)
+            found[-1] = replace(found[-1], shared=True)
         elif c == "{" and found and found[-1].parallel and not found[-1].axis and not found[-1].barrier:
             axis = _AXIS.match(body, at)
             if axis is None or int(axis[2]) < 1:
@@ -111,7 +118,9 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
             found[-1] = replace(found[-1], axis=axis[1], ways=int(axis[2]), summed=bool(axis[3]))
             at = axis.end() - 1
         elif not c.isspace():
-            raise written.error(f"'{c}' means nothing here", at, 1, "letters, {R:16} after an upper-case one, | and @")
+            raise written.error(
+                f"'{c}' means nothing here", at, 1, "letters, {R:16} after an upper-case one, |, & and @"
+            )
         at += 1
     if not found:
         raise written.error("a loop string without a loop")
@@ -140,7 +149,7 @@ def blocks(written: Written, names: Mapping[str, str]) -> Blocks:
         if not equals or not value.strip():
             raise part.error("not LOOP=SIZE,…", hint="as in b=12,4;c=8;mk=14x32:k")
         key = key.strip()
-        if key in ("mk", "pack"):
+        if key in ("mk", "pack", "share"):
             if key in reserved:
                 raise part.error(f"{key} is given twice")
             reserved[key] = place
@@ -152,7 +161,7 @@ def blocks(written: Written, names: Mapping[str, str]) -> Blocks:
         if not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
             raise place.error("sizes must be positive integers with commas between them")
         sizes[loop] = (tuple(int(n) for n in numbers), place)
-    return Blocks(sizes, reserved.get("mk"), reserved.get("pack"))
+    return Blocks(sizes, reserved.get("mk"), reserved.get("pack"), reserved.get("share"))
 
 
 def loop_named(name: str, names: Mapping[str, str], where: Written) -> str:

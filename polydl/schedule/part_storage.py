@@ -13,7 +13,7 @@ source:    tensors that shrink and buffers that are used again (Li et al., "oneD
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import takewhile
@@ -236,7 +236,8 @@ def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | 
     """Which array is written while values of another one are in the same bytes, or None. Raises QuotaExceeded.
 
     The places of buffers are chosen by the order of leaves; this looks at the instances: between a write and a read of
-    its value, in one iteration of the loops that both are inside of, nothing else may be written there.
+    its value, in one iteration of the loops that both are inside of, nothing else may be written there. Where threads
+    share the memory, iterations of parallel loops are in no order.
     """
     of = {s.name: s for s in scop.statements if s.name in set(statements(tree))}
     when = times(tree, of)
@@ -261,8 +262,30 @@ def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | 
                         if not any(a.write and a.array == other.array for a in s.accesses):
                             continue
                         at = when[s.name].range()
-                        after = isl.Map.lex_le(at.get_space()).intersect_range(at)
-                        before = isl.Map.lex_le(at.get_space()).intersect_domain(at)
+                        no_later = _no_later(at.get_space(), set() if one.per_thread else _at_once(tree, s.name))
+                        after, before = no_later.intersect_range(at), no_later.intersect_domain(at)
                         if not alive.intersect(after.apply_range(before)).is_empty():
                             return f"{other.array} would be written where values of {one.array} are still to be read"
     return None
+
+
+def _no_later(times: isl.Space, at_once: Iterable[int]) -> isl.Map:
+    """{ [t] -> [u] }: what runs at t may run before what runs at u, or at the same time. `at_once`: of the loops there
+    those whose iterations are in no order."""
+    found = isl.Map.lex_le(times)
+    for d in at_once:
+        found = found.union(isl.descending(isl.agree(isl.Map.universe(found.get_space()), range(d)), d))
+    return found
+
+
+def _at_once(tree: Node, statement: str) -> set[int]:
+    """The positions of the loops around a statement whose iterations run at the same time."""
+    found: set[int] = set()
+    for at, path in steps(tree):
+        left = 0
+        for d, step in enumerate(path if statement in _runs_in(at) else ()):
+            left = max(left - 1, 0)
+            if isinstance(step, Member) and step.run in (Run.PARALLEL, Run.SIMD):
+                left = max(left, step.share.loops)
+            found |= {d} if left else set()
+    return found

@@ -68,7 +68,7 @@ class Ways:
         trees = sum(len(r.together or ()) + sum(map(len, r.alone)) for r in self.regions)
         return sum(map(len, self.structures.values())) + trees
 
-    def variants(self, estimator: Estimator, reassociate: bool) -> tuple[Variant, ...]:
+    def variants(self, estimator: Estimator, o: Options) -> tuple[Variant, ...]:
         """Of the whole program, best first. Raises QuotaExceeded where a ranker's exact analysis takes too long."""
         ordered: list[list[NestChoice]] = []
         for region in self.regions:
@@ -90,7 +90,7 @@ class Ways:
                 known = {tuple(map(id, one.parts)) for one in mixed}
                 own = [one for one in side_by_side(loops) if tuple(map(id, one.parts)) not in known]
                 ordered.append(by_score([*region.together, *mixed, *own]))
-        return combined(ordered, Origin(self.program.scop, self.program.dependences, reassociate))
+        return combined(ordered, Origin(self.program.scop, self.program.dependences, o.reassociate, o.scratch))
 
 
 _SEARCHED = TREES + CHECKS

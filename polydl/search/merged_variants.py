@@ -9,12 +9,14 @@ is tiled, and estimates choose among a few tile sizes. What comes out has passed
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
+from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
@@ -46,6 +48,8 @@ CHECKS = 8
 """Variants that are checked of each base, at most."""
 PROMISE = 1.1
 """Part of the base's time that a variant may take by estimate: others are not looked at."""
+_ONCE = "what depends on constants alone is computed once for all runs"
+_ONE_SCHEDULE = "they are scheduled together, as one region"
 _AHEAD = 8
 """Parallel iterations per thread from which on the load is balanced whatever is left over."""
 
@@ -69,17 +73,37 @@ class Within:
     """Arrays that are packed ahead of time."""
 
 
-def merged_variants(
-    ranked: Sequence[Variant], estimator: Estimator, o: Options
-) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
-    """Legal variants with shared loops, made of the best ones, each with its estimate; and what was refused, with the
-    reason. Raises QuotaExceeded."""
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What came of sharing loops."""
+
+    variants: tuple[Variant, ...] = ()
+    """Legal ones with shared loops, each with its estimate."""
+    refused: tuple[str, ...] = ()
+    """What was refused, with the reason, for people."""
+    apart: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By the names of two nests, of which the second reads what the first writes, why they share no loops in any of
+    the variants."""
+
+
+class _Apart(Exception):
+    """Nests that share no loops; the message says why."""
+
+
+def merged_variants(ranked: Sequence[Variant], estimator: Estimator, o: Options) -> Merging:
+    """Variants with shared loops, made of the best ones. Raises QuotaExceeded."""
     found: dict[str, Variant] = {}
     refused: dict[str, None] = {}
+    apart: dict[tuple[str, str], str] = {}
     constant = constant_operands(estimator.scop, estimator.nests)
     within = Within(SPACES[o.space], tuple(dict.fromkeys((*o.prepack, *constant))))
     for base in _bases(ranked):
-        worth = [v for v in _variants(base, estimator, within) if v.score <= PROMISE * base.score]
+        every = list(_variants(base, estimator, within, apart))
+        worth = [v for v in every if v.score <= PROMISE * base.score]
+        if every and not worth:
+            best = min(variant.score for variant in every)
+            told = f"by estimate {seconds_text(best)} with shared loops, {seconds_text(base.score)} without"
+            apart |= {pair: told for variant in every for pair in sharing(variant)}
         legal = 0
         for variant in sorted(worth, key=lambda variant: variant.score)[:CHECKS]:
             if legal == KEPT:
@@ -89,7 +113,19 @@ def merged_variants(
                 found.setdefault(variant.id, variant)
             else:
                 refused[f"loops not shared: {variant.unusable}"] = None
-    return tuple(found.values()), tuple(refused)
+                apart |= dict.fromkeys(sharing(variant), variant.unusable)
+    together = {pair for variant in found.values() for pair in sharing(variant)}
+    left = {pair: why for pair, why in apart.items() if pair not in together}
+    return Merging(tuple(found.values()), tuple(refused), left)
+
+
+def sharing(variant: Variant) -> Iterator[tuple[str, str]]:
+    """The names of parts that share loops, in pairs, in their order."""
+    gone = set(starting_from_zero(variant.parts).values())
+    running = (part for part in variant.parts if part.into is None and part.name not in gone)
+    for shared, group in itertools.groupby(running, key=lambda part: part.merge and part.merge.first):
+        if shared:
+            yield from itertools.combinations([part.name for part in group], 2)
 
 
 def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
@@ -105,22 +141,28 @@ def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
             return
 
 
-def _variants(base: Variant, estimator: Estimator, within: Within) -> Iterator[Variant]:
-    """Variants of all stretches that share loops, with each of the tile sizes."""
+def _variants(
+    base: Variant, estimator: Estimator, within: Within, apart: dict[tuple[str, str], str]
+) -> Iterator[Variant]:
+    """Variants of all stretches that share loops, with each of the tile sizes. To `apart` goes why others don't."""
     gone = set(starting_from_zero(base.parts).values())
     nests = {nest.name: nest for nest in estimator.nests}
-    stretches = list(_stretches(base, nests, gone, estimator.threads))
+    stretches = list(_stretches(base, nests, gone, estimator.threads, apart))
     if not stretches:
         return
     for size in (0, *TILES):
         parts = list(base.parts)
         changed = False
         for stretch in stretches:
-            made = _made(base, stretch, nests, size, estimator, within)
-            if made is not None:
-                changed = True
-                for place, part in zip(stretch.places, made, strict=True):
-                    parts[place] = part
+            try:
+                made = _made(base, stretch, nests, size, estimator, within)
+            except _Apart as why:
+                for pair in itertools.combinations([base.parts[place].name for place in stretch.places], 2):
+                    apart.setdefault(pair, str(why))
+                continue
+            changed = True
+            for place, part in zip(stretch.places, made, strict=True):
+                parts[place] = part
         if not changed:
             continue
         beyond = base.recipe.nests[len(base.parts) :]
@@ -133,7 +175,13 @@ def _variants(base: Variant, estimator: Estimator, within: Within) -> Iterator[V
         yield variant.estimated(estimate)
 
 
-def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], threads: int) -> Iterator[Stretch]:
+def _stretches(
+    base: Variant,
+    nests: Mapping[str, Nest],
+    gone: Container[str],
+    threads: int,
+    apart: dict[tuple[str, str], str],
+) -> Iterator[Stretch]:
     """The longest runs of parts with bound loops, from the first part on. What runs inside of a microkernel, or is done
     away with by one, is in nobody's way; what is computed of constants alone, once for all runs, shares nothing."""
     tree = base.tree
@@ -147,6 +195,12 @@ def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], t
     axes: list[tuple[int, ...]] = []
     for place in own:
         part = base.parts[place]
+        if once.intersection(s.name for s in part.statements):
+            apart |= {(part.name, other.name): _ONCE for other in base.parts if other is not part}
+        if part.loops is None:
+            covered = [nest.name for nest in nests.values() if nest.statements[0] in part.statements]
+            for pair in itertools.combinations(covered, 2):
+                apart.setdefault(pair, _ONE_SCHEDULE)
         if (
             once.intersection(s.name for s in part.statements)
             or part.name not in nests
@@ -157,7 +211,12 @@ def _stretches(base: Variant, nests: Mapping[str, Nest], gone: Container[str], t
             places, axes = [], []
             continue
         free = _free(base, nests[part.name], threads)
-        if places and (further := _further(base, places, axes, place, free, inside)):
+        try:
+            further = _further(base, places, axes, place, free, inside) if places else []
+        except _Apart as why:
+            apart |= {(base.parts[at].name, part.name): str(why) for at in places}
+            further = []
+        if further:
             places.append(place)
             axes = further
             continue
@@ -185,8 +244,8 @@ def _further(
     free: Sequence[int],
     inside: Mapping[str, set[str]],
 ) -> list[tuple[int, ...]]:
-    """The axes that a stretch has in common with one more part; none where nothing binds it. `free`: places of the
-    loops of the part that may be shared."""
+    """The axes that a stretch has in common with one more part; none where it reads nothing of the stretch. `free`:
+    places of the loops of the part that may be shared. Raises _Apart where nothing binds it."""
     name = base.parts[place].name
     between = [
         (at, d)
@@ -204,12 +263,39 @@ def _further(
             if all(one[-1] != loop for one in found) and all(_bound(d, axis[at], loop) for at, d in between):
                 found.append((*axis, loop))
                 break
+    if not found and beside < 0:
+        raise _Apart(_unbound(base, places, axes, place, free, between))
     return found
 
 
 def _in_common(one: Ordered, other: Ordered) -> int:
     """How many loops two parts stood in together."""
     return min(common_depth(a, b) for a in one.statements for b in other.statements)
+
+
+def _unbound(
+    base: Variant,
+    places: Sequence[int],
+    axes: Sequence[tuple[int, ...]],
+    place: int,
+    free: Sequence[int],
+    between: Sequence[tuple[int, Dependence]],
+) -> str:
+    """Why no loop of a part is one with a loop of a stretch before it."""
+    first, second = base.parts[places[-1]].name, base.parts[place].name
+    if not axes or not free:
+        return f"no loop of {second if axes else first} runs in parallel"
+    for loop in free:
+        for at, d in between:
+            source = axes[0][at]
+            if _bound(d, source, loop):
+                continue
+            if source < isl.domain_arity(d.relation) and loop < isl.range_arity(d.relation):
+                ends = isl.coordinates(d.relation.domain())[source], isl.coordinates(d.relation.range())[loop]
+                (a, b) = isl.least_pair(d.relation.subtract(isl.meet(d.relation, *ends)))
+                pair = f"{d.target}{list(b)} needs {d.array} of {d.source}{list(a)}"
+                return f"no loop has the same value in both: {pair} ({d.kind.value})"
+    return f"no loop of {second} is that of {first} in every dependence"
 
 
 def _bound(d: Dependence, source: int, target: int) -> bool:
@@ -221,22 +307,23 @@ def _bound(d: Dependence, source: int, target: int) -> bool:
 
 def _made(
     base: Variant, stretch: Stretch, nests: Mapping[str, Nest], size: int, estimator: Estimator, within: Within
-) -> list[Ordered] | None:
+) -> list[Ordered]:
     """The parts of a stretch with shared loops, the last of which is tiled by `size` (0: the loops around it are shared
-    alone). None where that makes no sense or does not fit."""
+    alone). Raises _Apart where that makes no sense or does not fit."""
     parts = [base.parts[place] for place in stretch.places]
     axes = stretch.axes if size else stretch.axes[:-1]
     first = nests[parts[0].name]
     trips = [first.counts[first.loops[axis[0]]].extent for axis in axes]
+    last = first.loops[stretch.axes[-1][0]]
     if not axes or any(trip is None for trip in trips):
-        return None
+        raise _Apart(f"{last} is the only loop that they may share" if not axes else f"how often {last} runs")
     if size and (trips[-1] or 0) <= size:
-        return None
+        raise _Apart(f"{last} runs {trips[-1]} times, which is less than two tiles")
     known = [trip or 1 for trip in trips]
     known[-1] = -(-known[-1] // size) if size else known[-1]
     parallel = _shared_out(known, estimator.threads)
     if not parallel and estimator.threads > 1:
-        return None
+        raise _Apart(f"{estimator.threads} threads would share {math.prod(known)} iterations")
     written = {a.array for p in base.parts for s in p.statements for a in s.accesses if a.write}
     made: list[Ordered] = []
     for number, part in enumerate(parts):
@@ -245,7 +332,7 @@ def _made(
         if nest.contraction is not None and part.loops is not None and part.loops.kernel is not None:
             best = _with_kernel(base, nest, loops, size, parallel, written, estimator, within)
             if best is None:
-                return None
+                raise _Apart(f"no microkernel of {part.name} fits inside of the loops {', '.join(loops)}")
             made.append(Ordered.nest(best).after(Merge(parts[0].name, len(axes))))
             continue
         sizes = (*(1 for _ in axes[:-1]), size) if size else ()
@@ -257,8 +344,8 @@ def _made(
             how += [Parallelize(tuple(loops[:parallel]))] if parallel else []
             try:
                 one = ordered(nest, [*how, *part.later])
-            except InputError:
-                return None
+            except InputError as error:
+                raise _Apart(error.reason) from error
         made.append(one.after(Merge(parts[0].name, len(axes), sizes)))
     return made
 

@@ -33,15 +33,26 @@ def scored(
     wrong: list[InputError] = []
     for loops, sizes in lines:
         try:
-            one = tuple(Ordered.nest(nest) for nest in forced(nests, loops, sizes, blocks))
+            one = forced(nests, loops, sizes, blocks)
         except InputError as error:
             wrong.append(error)
             continue
-        broken = check(origin.scop, program_tree(one), origin.dependences, reassociate=origin.reassociate)
+        try:
+            broken = check(origin.scop, program_tree(one), origin.dependences, reassociate=origin.reassociate)
+        except IllegalVariant as error:
+            broken = error.reason
         if broken is not None:
             wrong.append(IllegalVariant(broken, loops.error("").span))
         made.append(one)
     if wrong:
         raise wrong[0] if len(wrong) == 1 else InputErrors(wrong)
     found = [estimator.structures(nest, [own for one in made if (own := one[n].loops)]) for n, nest in enumerate(nests)]
-    return tuple(whole(origin, NestChoice(one, tuple(f[i] for f in found))) for i, one in enumerate(made))
+    variants = (whole(origin, NestChoice(one, tuple(f[i] for f in found))) for i, one in enumerate(made))
+    return tuple(_shared(variant, estimator) for variant in variants)
+
+
+def _shared(variant: Variant, estimator: Estimator) -> Variant:
+    """The variant with the estimate of its tree, where nests share loops."""
+    if all(part.merge is None for part in variant.parts):
+        return variant
+    return variant.estimated(estimator.whole(variant.tree, variant.estimate))

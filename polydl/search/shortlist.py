@@ -37,7 +37,7 @@ def shortlist(
     C, from which on no more than two are taken; much longer ones are not, where there is another.
     """
     chosen: list[Variant] = []
-    illegal: list[str] = []
+    illegal: dict[str, list[str]] = {}
     texts: set[str] = set()
     for variant in _families_in_turn(variants) if varied else variants:
         if len(chosen) == most or (len(chosen) >= _LEAST and compiled(chosen) > characters):
@@ -45,13 +45,17 @@ def shortlist(
         if variant.as_written:
             continue
         if variant.unusable is not None:
-            illegal.append(f"{variant.id}: {variant.unusable}")
+            illegal.setdefault(variant.unusable, []).append(variant.id)
         elif chosen and compiled([variant]) > _TOO_LONG * max(characters, compiled(chosen[:1])):
             continue
         elif variant.generated.region not in texts:
             texts.add(variant.generated.region)
             chosen.append(variant)
-    return tuple(chosen), tuple(illegal)
+    return tuple(chosen), tuple(f"{_some(names)}: {reason}" for reason, names in illegal.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} others" if len(names) > 1 else "")
 
 
 def compiled(variants: Sequence[Variant]) -> int:

@@ -32,6 +32,9 @@ class Origin:
     """All of the program's: a legal variant keeps their order."""
     reassociate: bool
     """Sums may be added up in another order."""
+    scratch: int | None = None
+    """Bytes of memory of its own that a variant may take for one thread, what threads share counted in full; None: any
+    number."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +129,20 @@ class Variant:
 
     @cached_property
     def unusable(self) -> str | None:
-        """Why it is not measured: the dependence that it breaks, or that its check or its code is too much for isl;
-        None: it is legal, and its code is made."""
+        """Why it is not measured: the dependence that it breaks, too much memory, or that its check or its code is too
+        much for isl; None: it is legal, and its code is made."""
         try:
-            if self.illegal is None:
-                self.generated  # noqa: B018  (made once and kept)
-            return self.illegal
+            return self.illegal or self.too_much_memory
         except QuotaExceeded as error:
             return error.reason
+
+    @property
+    def too_much_memory(self) -> str | None:
+        """Why it does not fit into `Origin.scratch`; None: it does. Raises QuotaExceeded."""
+        most = self.origin.scratch
+        if most is None or self.generated.memory.of_one <= most:
+            return None
+        return f"it takes more memory of its own for one thread than {most} bytes (--scratch)"
 
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""

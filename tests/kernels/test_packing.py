@@ -226,4 +226,4 @@ def test_threads_buffers_lie_behind_shared_ones_reserved_later() -> None:
     assert "polydl_scratch(8192 + (size_t)polydl_threads() * 4096)" in text
     assert "polydl_own = polydl_memory + 8192" in text
     assert "polydl_each = 4096" in text
-    assert scratch.bytes(3) == 8192 + 3 * 4096
+    assert scratch.memory.total(3) == 8192 + 3 * 4096

@@ -32,14 +32,14 @@ from polydl.schedule.as_tree import as_tree
 from polydl.schedule.check import check
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loops import NestLoops, apply
-from polydl.schedule.loopstring import forced, parse, text
+from polydl.schedule.loopstring import forced, parse, part_text, text
 from polydl.schedule.notation import Written, levels, split_line
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.transform import Transform
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Permute, Tile
+from polydl.schedule.transforms import Merge, Microkernel, Pack, Parallelize, Permute, Tile
 from polydl.schedule.tree import times
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
@@ -174,6 +174,13 @@ def test_parsed(loops: str, sizes: str, expected: tuple[Transform, ...]) -> None
         ("abc", "mk=4x16:j", "--blocks", 4, 6, "not a reduction"),
         ("abc", "mk=4(j)x16(i)", "--blocks", 4, 10, "cannot have columns"),
         ("abc", "pack=C;mk=none", "--blocks", 6, 1, "not a pack"),
+        ("&abc", "mk=none", "--loops", 1, 1, "'&' means nothing"),
+        ("A&b&c", "mk=none", "--loops", 4, 1, "end twice"),
+        ("abc", "share=S0;mk=none", "--blocks", 7, 2, "no loop is shared"),
+        ("A&bc", "mk=none;share=8", "--blocks", 15, 1, "not what loops are shared with"),
+        ("Ab&c", "mk=none;share=S0:8", "--blocks", 15, 4, "2 loops are shared, so sizes are 2 positive numbers"),
+        ("A&bc", "mk=none;share=S0:0", "--blocks", 15, 4, "1 positive number,"),
+        ("A&bc", "share=S0;share=S0", "--blocks", 10, 8, "share is given twice"),
     ],
 )
 def test_refused_with_the_place(loops: str, sizes: str, file: str, column: int, length: int, reason: str) -> None:
@@ -256,6 +263,70 @@ def test_printed_and_parsed_again(made: tuple[Transform, ...]) -> None:
     assert again == made
     recipe = Recipe((NestRecipe(nest.name, made),))
     assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+@given(random_transforms(), st.data())
+def test_shared_loops_are_printed_and_parsed_again(made: tuple[Transform, ...], data: st.DataObject) -> None:
+    nest = program(CONVOLUTION)[2]
+    structure = apply(nest, made)
+    loops = data.draw(st.integers(1, len(structure.loops)))
+    sizes = data.draw(st.one_of(st.just(()), st.tuples(*(st.integers(1, 20) for _ in range(loops)))))
+    merge = Merge(data.draw(st.sampled_from([nest.name, "S7"])), loops, sizes)
+    said = text(structure, merge)
+    assert said.loops.count("&") == 1
+    assert parse(nest, Written(said.loops, "-"), Written(said.blocks, "-"), blocks) == (*made, merge)
+
+
+LAYERS = """void f(float A[restrict 64][20],
+       float B[restrict 20][36], float C[restrict 36][24], float Y[restrict 64][24])
+{
+    static float P[64][36];
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 36; j++)
+            for (int k = 0; k < 20; k++)
+                P[i][j] = k == 0 ? A[i][k] * B[k][j] : P[i][j] + A[i][k] * B[k][j];
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 24; j++)
+            Y[i][j] = P[i][j] + C[j][0];
+}
+"""
+
+
+def _layers(tmp_path: Path, lines: str) -> tuple[Scop, list[tuple[Written, Written]]]:
+    path = tmp_path / "layers.c"
+    path.write_text(LAYERS)
+    (scop,) = load(path).scops
+    return scop, [split_line(Written(lines, "-"))]
+
+
+def test_a_merge_is_named(tmp_path: Path) -> None:
+    scop, lines = _layers(tmp_path, "S0: A&bc; S1: A&b S1: share=S0")
+    found = pipeline.score(scop, lines, Options(machine="epyc-zen5", threads=2)).variants[0]
+    assert [str(nest) for nest in found.recipe.nests] == [
+        "S0: Parallelize(loops=(i,)) Merge(first=S0, loops=1)", "S1: Parallelize(loops=(i,)) Merge(first=S0, loops=1)",
+    ]  # fmt: skip
+    assert found.illegal is None and found.generated.region.count("omp parallel for") == 1
+    again = {name: part_text(part) for name, part in ((part.name, part) for part in found.parts)}
+    assert {name: str(said) for name, said in again.items()} == {"S0": "A&bc", "S1": "A&b share=S0"}
+    apart = pipeline.score(scop, [split_line(Written("S0: Abc; S1: Ab", "-"))], Options(machine="epyc-zen5", threads=2))
+    assert apart.variants[0].score != found.score
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "reason"),
+    [
+        ("S0: A&bc; S1: B&a S1: share=S0", 1, "dependence"),
+        ("S0: A&bc; S1: A&b S1: share=S9", 23, "there is no nest S9"),
+        ("S0: Abc; S1: A&b S1: share=S0", 1, "no neighbour of S0"),
+        ("S0: A&bc; S1: A&b S1: share=S0:8", 1, "tiled differently"),
+    ],
+)
+def test_merges_are_refused_with_the_place(tmp_path: Path, line: str, column: int, reason: str) -> None:
+    scop, lines = _layers(tmp_path, line)
+    with pytest.raises(InputError) as caught:
+        pipeline.score(scop, lines, Options(machine="epyc-zen5", threads=2))
+    assert reason in caught.value.reason
+    assert caught.value.span is not None and caught.value.span.column == column
 
 
 def test_ids_without_the_new_fields_stay() -> None:

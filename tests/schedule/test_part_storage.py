@@ -19,6 +19,8 @@ from polydl.schedule.part_storage import overlapping, storage, total_bytes
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Merge, Microkernel, Parallelize, Permute, Tile, Vectorize
+from polydl.schedule.transforms.merge import merged
+from polydl.schedule.tree import Band
 from polydl.schedule.tree import Sequence as InOrder
 from tests.frontend.reading import scop
 from tests.schedule.test_jam import functions
@@ -126,3 +128,44 @@ def test_nothing_where_nothing_is_shared(tmp_path: Path) -> None:
     found = program(tmp_path)
     alone = [ordered(nest, ()) for nest in nests(found.scop, found.dependences)]
     assert storage(found.scop, program_tree(alone)) == {}
+
+
+IN_LOOPS = """#define M 6
+#define N 16
+void f(float x[restrict M][N], float y[restrict M][N], float z[restrict M][N])
+{
+    float P[M][N], Q[M][N];
+    for (int t = 0; t < M; t++) for (int i = 0; i < N; i++) P[t][i] = x[t][i];
+    for (int t = 0; t < M; t++) for (int i = 0; i < 5; i++) y[t][i] = P[t][2 * i];
+    for (int t = 0; t < M; t++)
+        for (int i = 0; i < N; i++) {
+            z[t][i] = x[t][i];
+            if (i >= 5) Q[t][i] = x[t][i];
+        }
+    for (int t = 0; t < M; t++) for (int i = 5; i < N; i++) y[t][i] = Q[t][20 - i];
+}
+"""
+
+
+def test_iterations_of_parallel_loops_are_in_no_order(tmp_path: Path) -> None:
+    """Inside of a serial loop that nests share, P is read in the parallel loop in which Q is written: in the iterations
+    before, which another thread may run later."""
+    found = program(tmp_path, IN_LOOPS)
+    every = nests(found.scop, found.dependences)
+
+    def tree(run: list[Transform]) -> InOrder:
+        first = every[0].name
+        outer = program_tree([ordered(n, [*(run if n in every[1:3] else []), Merge(first, 1)]) for n in every])
+        (band,) = outer.children
+        assert isinstance(band, Band) and isinstance(band.child, InOrder)
+        one, two, three, four = band.child.children
+        together = merged([two, three], 1)
+        return InOrder((Band(band.members, InOrder((one, together, four))),))
+
+    for legal in (True, False):
+        made = tree([] if legal else [Parallelize(("i",))])
+        (part,) = made.children
+        kept = storage(found.scop, made)
+        assert set(kept) == {"P", "Q"} and not any(b.per_thread for b in kept.values())
+        same = {**kept, "Q": replace(kept["Q"], offset=kept["P"].offset)}
+        assert (overlapping(found.scop, part, same) is None) == legal
