@@ -73,6 +73,8 @@ class Function:
     """Whether it rounds to a whole number, at most one away."""
     chooses: bool = False
     """Whether it gives one of its arguments as it is."""
+    powers: bool = False
+    """Whether it makes products of sums: `f(a + b)` is `f(a) * f(b)`."""
     takes_apart: bool = False
     """Whether it moves parts of a complex number and computes with none."""
     libmvec: tuple[int, int] | None = None
@@ -128,8 +130,8 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("erf", libmvec=(2, 35),
              vector=Vector("erf", 2, 2, templates=("math_erf.c.j2",), instructions=40.0, fast=True)),
     Function("erfc", libmvec=(2, 35), vector=Vector("erfc", 4, 4, templates=("math_erf.c.j2",), instructions=50.0)),
-    Function("exp", libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
-    Function("exp2", libmvec=(2, 35), vector=Vector("exp2", 2, 2, templates=("math_exp2.c.j2",))),
+    Function("exp", powers=True, libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
+    Function("exp2", powers=True, libmvec=(2, 35), vector=Vector("exp2", 2, 2, templates=("math_exp2.c.j2",))),
     Function("expm1", libmvec=(2, 35), vector=Vector("expm1", 2, 2, templates=("math_expm1.c.j2",), instructions=24.0)),
     Function("fabs", cycles=0.0, cheap=True, vector=Vector("abs", 0, 0)),
     Function("fdim", arity=2),

@@ -33,6 +33,7 @@ from polydl.rewrite.expressions import multiply_adds, returned
 from polydl.rewrite.first_iterations import first_iterations
 from polydl.rewrite.gathered_sums import gathered
 from polydl.rewrite.interiors import interiors, wide_enough
+from polydl.rewrite.joint_blocks import joint_blocks
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.partial_results import partial
 from polydl.rewrite.reroll import reroll
@@ -102,6 +103,7 @@ def canonical(
     if not reassociate:
         order += [sums_in_order]
     else:
+        order += [joint_blocks] if form is Form.SEARCHED else []
         order += [multiply_adds, sums_in_lanes]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]

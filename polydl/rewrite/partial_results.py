@@ -193,7 +193,7 @@ def _chunk(inside: Sequence[Statement], depth: int) -> int:
     trips, _ = _work(inside, depth)
     if trips < 2 or (trips <= MOST and any(s.depth > depth + 1 for s in inside)):
         return 1 if trips > 1 else 0
-    return _length(trips, max(2, -(-trips // PARTS)))
+    return piece_length(trips, max(2, -(-trips // PARTS)))
 
 
 def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str], depth: int) -> int:
@@ -213,7 +213,7 @@ def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str]
     least = max(PER_ELEMENT * elements * entered * trips // values, -(-trips // MOST_ROWS))
     if 2 * least > trips:
         return 0
-    return 1 if least <= 1 else _length(trips, least)
+    return 1 if least <= 1 else piece_length(trips, least)
 
 
 def _work(inside: Sequence[Statement], depth: int) -> tuple[int, int]:
@@ -225,7 +225,7 @@ def _work(inside: Sequence[Statement], depth: int) -> tuple[int, int]:
     return ends[0][1] - ends[0][0] + 1, int(entered)
 
 
-def _length(trips: int, least: int) -> int:
+def piece_length(trips: int, least: int) -> int:
     """Of pieces of so many iterations together, at least so many each. Pieces of one length make a box."""
     return next((length for length in range(least, 4 * least) if trips % length == 0), least)
 

@@ -80,12 +80,12 @@ class Partial:
 def made_of(scop: Scop, plan: Partial) -> Scop | None:
     """The program with parts; None where the number of parts is not known."""
     depth, rows = plan.depth, has_rows(scop, plan.statements, plan.depth)
-    scop = _upwards(scop, plan.statements[0], depth)
+    scop = counted_upwards(scop, plan.statements[0], depth)
     if plan.ways:
-        scop = _chunked(scop, plan.statements[0], depth, plan.chunk * plan.ways)
+        scop = chunked(scop, plan.statements[0], depth, plan.chunk * plan.ways)
         depth += 1
     if plan.chunk > 1:
-        scop = _chunked(scop, plan.statements[0], depth, plan.chunk)
+        scop = chunked(scop, plan.statements[0], depth, plan.chunk)
     group = [scop.statement(name) for name in plan.statements]
     found = combined(scop, plan.statements)
     assert not isinstance(found, str), found
@@ -294,7 +294,7 @@ PIECE = f"{PREFIX}piece"
 """The loop over the pieces of another one."""
 
 
-def _chunked(scop: Scop, within: str, depth: int, chunk: int) -> Scop:
+def chunked(scop: Scop, within: str, depth: int, chunk: int) -> Scop:
     """The program with a loop around another one, at this depth around a statement, over pieces of so many
     iterations."""
     loop = scop.statement(within).position[: depth + 1]
@@ -321,7 +321,7 @@ def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: s
     return replace(moved, position=position)
 
 
-def _upwards(scop: Scop, within: str, depth: int) -> Scop:
+def counted_upwards(scop: Scop, within: str, depth: int) -> Scop:
     """The program with a loop that runs downwards, at this depth around a statement, counted upwards."""
     statement = scop.statement(within)
     inside = inside_of(scop, statement.position[: depth + 1])

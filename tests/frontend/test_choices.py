@@ -69,6 +69,11 @@ def shown(statement: Statement) -> str:
             "if (B[i] > m) { m = B[i]; k = 3; } else n = m + k;",
             ["n = ((B > m) ? n : (m + k))", "k = ((B > m) ? 3 : k)", "m = ((B > m) ? B : m)"],
         ),
+        ("if (B[i] > 0) m = 1; else m += 1;", ["m = ((B > 0) ? 1 : (m + 1))"]),
+        (
+            "if (B[i] > m) { n = n * (m - B[i]) + 1; m = B[i]; } else n += B[i] - m;",
+            ["n = ((B > m) ? ((n * (m - B)) + 1) : (n + (B - m)))", "m = ((B > m) ? B : m)"],
+        ),
         ("if (B[i] > 0) m = 1; else n = 1;", ["m = ((B > 0) ? 1 : m)", "n = ((B > 0) ? n : 1)"]),
         (
             "if (B[i] > 0) m = 1; else if (B[i] < -1) m = 2; else n = 3;",
@@ -101,7 +106,6 @@ def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:
         "if (B[i] > 0) B[i] = 0;",  # a store where nothing was stored
         "if (B[i] > m) { m = B[i]; n = m; }",  # the condition reads what the second assignment needs
         "if (B[i] > m + n) { m = B[i]; n = 2; }",
-        "if (B[i] > 0) m = 1; else m += 1;",
         "if (B[i] > 0) w = m;",  # as a double on the way, a long would not come back as it was
         "if (B[i] > 0) t /= 2;",
         "if (B[i] > 0) at[i] = at[0]; else at[i] = F[i];",  # at[0] would become a float on the way

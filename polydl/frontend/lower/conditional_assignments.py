@@ -6,6 +6,7 @@
     if (x > 0) y[i] = x; else y[i] = 0;     y[i] = x > 0 ? x : 0;
     if (x < 0) x = 0; else if (x > 1) x = 1;        x = x < 0 ? 0 : x > 1 ? 1 : x;
     if (x > a) { b = a; a = x; } else if (x > b) b = x;     b = x > a ? a : x > b ? x : b;  a = x > a ? x : a;
+    if (x > m) { s = s * f(m - x) + 1; m = x; } else s += f(x - m);     the same way
     if (x > 0) { t = f(x); y[i] = t; }      t = x > 0 ? f(x) : 0;  and the rest, of which only arms read t
 
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
@@ -199,6 +200,7 @@ def _either(
 ) -> tuple[c_ast.Assignment, ...]:
     """The assignments of scalars that either arm makes, in an order in which none is read after it was made; none where
     there is no such order, or an arm reads what it has made."""
+    then, otherwise = ([_plain(one) for one in arm] for arm in (then, otherwise))
     arms = [{_text(one.lvalue): one for one in arm} for arm in (then, otherwise)]
     if not all(arms) or any(len(made) < len(arm) for made, arm in zip(arms, (then, otherwise), strict=True)):
         return ()
@@ -211,7 +213,7 @@ def _either(
         sides = [
             arm.get(name) or c_ast.Assignment("=", one.lvalue, copy.deepcopy(one.lvalue), one.coord) for arm in arms
         ]
-        if one.op != "=" or not _private(one.lvalue, state):
+        if not _private(one.lvalue, state):
             return ()
         both = _both(condition, (sides[0],), (sides[1],), state)
         if both is None:
@@ -226,6 +228,14 @@ def _either(
         ordered.append(found)
         made.remove(found)
     return tuple(ordered)
+
+
+def _plain(one: c_ast.Assignment) -> c_ast.Assignment:
+    """`x = x op e` of `x op e`, a scalar's."""
+    if one.op == "=":
+        return one
+    value = c_ast.BinaryOp(one.op[:-1], copy.deepcopy(one.lvalue), one.rvalue, one.coord)
+    return c_ast.Assignment("=", one.lvalue, value, one.coord)
 
 
 def _both(

@@ -1,0 +1,567 @@
+"""Groups of statements that together step a joint state by one element in each iteration of a loop.
+
+What the iteration leaves in what is carried is written as expressions of what was there before (the statements are run
+on symbols), and held against the rows of `model.joint_combiners`: a group is found where algebra shows that its step is
+`join(state, lift(element))`, however it is spelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations, product
+
+from polydl.equations.algebra import equal, unknowns
+from polydl.equations.lift import stored_value
+from polydl.model import isl
+from polydl.model.accumulation import accumulates
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    on_operands,
+    operands,
+)
+from polydl.model.joint_combiners import JOINT_COMBINERS, JointCombiner, formula
+from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.time import map_from_affs
+from polydl.model.types import ElementType, literal_value
+
+_STATE, _LEAF, _ELEMENT = "state ", "leaf ", "element "
+"""Begin the names of unknowns; none is a name in C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What an expression reads that the loop does not change: an element of an array, or an affine value."""
+
+    array: str
+    """Empty of an affine value."""
+    dims: int
+    """Of so many loops, the outermost first, it is a function."""
+    relation: isl.Map
+    """{ [i…] -> A[a…] }, { [i…] -> [v] }"""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A scalar, an element or a row that the iterations of a loop hand on, one value in each iteration of the loops
+    inside."""
+
+    key: str
+    """Of it alone: the name of the array, with a number where it is one of several elements."""
+    writer: Statement
+    access: Access
+    """The one that writes it last."""
+
+    @property
+    def array(self) -> str:
+        """The array that it is in."""
+        return self.access.array
+
+    @property
+    def symbol(self) -> str:
+        """The unknown that it is before an iteration."""
+        return _STATE + self.key
+
+    def writer_like(self, single: Statement) -> Statement:
+        """A statement with the loops in which the value changes: `single` of one value."""
+        return self.writer if self.writer.depth > single.depth else single
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A group that steps a joint state."""
+
+    row: JointCombiner
+    depth: int
+    """Of its loop."""
+    loop: tuple[int, ...]
+    """Position of its loop."""
+    statements: tuple[str, ...]
+    """All that compute the state, and nothing else."""
+    fields: Mapping[str, Carried]
+    """What is carried, by field; fields that are numbers of iterations may be missing."""
+    several: tuple[tuple[Carried, Expr], ...]
+    """Those of `row.many`, each with its weight."""
+    counts: Mapping[str, Expr]
+    """Fields that nothing is carried for, as they are before an iteration."""
+    elements: Mapping[str, Expr]
+    """What elements and constants are, in terms of leaves."""
+    leaves: Mapping[str, Leaf]
+    steps: Mapping[str, Expr]
+    """What an iteration leaves in what is carried, by key, in terms of leaves and of `Carried.symbol`."""
+
+    @property
+    def carried(self) -> tuple[Carried, ...]:
+        return (*self.fields.values(), *(one for one, _ in self.several))
+
+
+def joint_groups(scop: Scop, loop: tuple[int, ...]) -> Iterator[Joint]:
+    """The groups in a loop. Whoever asks has set a quota for isl."""
+    inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+    if not all(isinstance(s.body, Assignment) and all(a.exact for a in s.accesses) for s in inside):
+        return
+    found = _Iteration(scop, loop, inside)
+    for group in found.groups():
+        steps = found.steps(group)
+        if steps is not None:
+            joint = next(_matched(found, group, steps), None)
+            if joint is not None:
+                yield joint
+
+
+@dataclass(slots=True)
+class _Iteration:
+    """One iteration of a loop on symbols."""
+
+    scop: Scop
+    loop: tuple[int, ...]
+    inside: Sequence[Statement]
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    _keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    _staying: dict[tuple[str, int], str] = field(default_factory=dict)
+    """What accesses touch in all iterations, by statement and number."""
+    values: dict[str, Expr] = field(default_factory=dict)
+    """What stands for leaves in algebra: of affine values, functions of loop variables."""
+    terms: dict[str, Expr] = field(default_factory=dict)
+    """What `element …` are."""
+
+    @property
+    def depth(self) -> int:
+        return len(self.loop) - 1
+
+    @property
+    def _written(self) -> set[str]:
+        return {a.array for s in self.inside for a in s.accesses if a.write}
+
+    @property
+    def _rows(self) -> set[str]:
+        """What loops inside write."""
+        return {self._target(s).array for s in self.inside if s.depth > self.depth + 1}
+
+    def _target(self, s: Statement) -> Access:
+        assert isinstance(s.body, Assignment)
+        return s.accesses[s.body.target]
+
+    def stays(self, s: Statement, access: Access) -> bool:
+        """Whether all iterations of the loop touch the same by an access: one element, or, of an array that loops
+        inside write, another one in each of their iterations."""
+        onto = self._of_loops_around(s, access)
+        whole = s.depth == self.depth + 1 or access.array not in self._rows
+        if whole or not onto.is_single_valued():
+            return bool(onto.is_single_valued())
+        around = map_from_affs(onto.domain(), isl.coordinates(onto.domain())[: self.depth])
+        return bool(around.range_product(onto).is_injective())
+
+    def _of_loops_around(self, s: Statement, access: Access) -> isl.Map:
+        """{ [i…] -> A[a…] } what an access touches in all iterations of the loop, of an array that loops inside write
+        by their iterations."""
+        dims = [d for d in range(s.depth) if d != self.depth and (d < self.depth or access.array in self._rows)]
+        return isl.domain_named(isl.domain_onto(access.relation.intersect_domain(s.domain), dims), None)
+
+    def __post_init__(self) -> None:
+        for array in self._written:
+            touching = [(s, a) for s in self.inside for a in s.accesses if a.array == array]
+            if not all(self.stays(s, a) for s, a in touching):
+                continue
+            found = list[isl.Map]()
+            numbers = dict[tuple[str, int], int]()
+            for s, a in touching:
+                relation = self._of_loops_around(s, a)
+                same = (k for k, one in enumerate(found) if _same_map(one, relation))
+                number = next(same, len(found))
+                if number == len(found):
+                    found.append(relation)
+                numbers[s.name, s.accesses.index(a)] = number
+            flat = [one.range() for one in found]
+            if any(not flat[k].is_disjoint(flat[j]) for k in range(len(flat)) for j in range(k)):
+                if len(found) > 1 and not self._apart(found):
+                    continue
+            for s, a in touching:
+                number = numbers[s.name, s.accesses.index(a)]
+                self._staying[s.name, s.accesses.index(a)] = f"{array} {number}" if len(found) > 1 else array
+
+    def _apart(self, several: Sequence[isl.Map]) -> bool:
+        """Whether no two of them touch the same element in any iteration of the loops around."""
+        outer = [isl.domain_onto(one, range(self.depth)) for one in several]
+        return all(outer[k].intersect(outer[j]).is_empty() for k in range(len(outer)) for j in range(k))
+
+    def key(self, s: Statement, access: Access) -> str | None:
+        """What all iterations of the loop touch by an access; None: they touch several things, or do not write it."""
+        return self._staying.get((s.name, s.accesses.index(access)))
+
+    def _keys_of(self, s: Statement) -> set[str]:
+        return {key for a in s.accesses if (key := self.key(s, a)) is not None}
+
+    def groups(self) -> Iterator[list[Statement]]:
+        """Statements that carry values from iteration to iteration, with those of what they carry together."""
+        carried, seen = set[str](), set[str]()
+        own = {s.name: self._keys_of(s) for s in self.inside}
+        for s in self.inside:
+            carried |= {key for a in s.accesses if not a.write and (key := self.key(s, a))} - seen
+            seen |= {key for a in s.accesses if a.write and (key := self.key(s, a))}
+        targets = {s.name: self.key(s, self._target(s)) for s in self.inside}
+        depends = set(carried)
+        while more := {
+            key for s in self.inside if own[s.name] & depends and (key := targets[s.name]) and key not in depends
+        }:
+            depends |= more
+        left = [s for s in self.inside if own[s.name] & depends]
+        while left:
+            names, group = set(own[left[0].name] & depends), list[Statement]()
+            while more_of := [s for s in left if s not in group and own[s.name] & names]:
+                group += more_of
+                names |= {name for s in more_of for name in own[s.name] & depends}
+            left = [s for s in left if s not in group]
+            group.sort(key=lambda s: s.position)
+            alone = all(own[s.name] & depends == {targets[s.name]} and accumulates(self.scop, s) for s in group)
+            if not alone and names & carried and all(targets[s.name] in names for s in group):
+                yield group
+
+    def steps(self, group: Sequence[Statement]) -> dict[str, tuple[Carried, Expr]] | None:
+        """By key, what an iteration leaves in what a group carries; None where that is no expression."""
+        dependent = {key for s in group if (key := self.key(s, self._target(s)))}
+        members, now = {s.name for s in group}, dict[str, Expr]()
+        left, rows = dict[str, tuple[Carried, Expr]](), dict[str, Statement]()
+        read_before = set[str]()
+        domains = [s.domain.reset_tuple_id() for s in group if s.depth == self.depth + 1]
+        if not domains or not all(domain.is_equal(domains[0]) for domain in domains):
+            return None
+        for s in self.inside:
+            target, key = self._target(s), self.key(s, self._target(s))
+            if s.name not in members:
+                if key is None:
+                    continue
+                single = s.depth == self.depth + 1 and target.array not in self._rows
+                value = None
+                if single and s.domain.reset_tuple_id().is_equal(domains[0]):
+                    value = self._tree(s, now, dependent, read_before)
+                if value is None:
+                    now.pop(key, None)
+                else:
+                    now[key] = value
+                continue
+            assert key is not None, "a group computes what stays"
+            known = dict(now)
+            if s.depth > self.depth + 1:
+                onto = isl.project_onto(s.domain, range(self.depth + 1)).reset_tuple_id()
+                before = rows.get(key)
+                if not onto.is_equal(domains[0]) or key in now or (before is None and key in left):
+                    return None
+                if before is not None:
+                    alike = before.domain.reset_tuple_id().is_equal(s.domain.reset_tuple_id())
+                    if before.position[:-1] != s.position[:-1] or not alike:
+                        return None
+                    known[key] = left[key][1]
+                rows[key] = s
+            elif key in rows:
+                return None
+            value = self._tree(s, known, dependent, read_before)
+            if value is None:
+                return None
+            left[key] = Carried(key, s, target), value
+            if s.depth == self.depth + 1:
+                now[key] = value
+        return {name: one for name, one in left.items() if name in read_before}
+
+    def _tree(self, s: Statement, now: Mapping[str, Expr], dependent: set[str], before: set[str]) -> Expr | None:
+        """What a statement stores, in terms of leaves and states; None where it reads what data choose."""
+        refused = list[Expr]()
+
+        def leaf(of: Access | AffineValue) -> Expr:
+            relation = of.relation if isinstance(of, Access) else isl.Map.from_pw_aff(of.value)
+            relation = isl.domain_named(relation.intersect_domain(s.domain), None)
+            changes = isinstance(of, Access) and of.array in self._written
+            for dims in (self.depth, self.depth + 1, s.depth)[changes:]:
+                onto = isl.domain_onto(relation, range(dims))
+                if onto.is_single_valued():
+                    break
+            else:
+                refused.append(Const(""))
+                return Const("")
+            array = of.array if isinstance(of, Access) else ""
+            key = array, str(isl.domain_named(onto, None))
+            if key not in self._keys:
+                name = self._keys[key] = f"{_LEAF}{len(self._keys)}"
+                self.leaves[name] = Leaf(array, dims, onto)
+                if isinstance(of, AffineValue):
+                    self.values[name] = _arithmetic_of(s, of)
+            return Const(self._keys[key])
+
+        def taken(one: Expr) -> Expr:
+            match one:
+                case Gather():
+                    refused.append(one)
+                    return one
+                case Load(access):
+                    name = self.key(s, s.accesses[access])
+                    if name is not None and name in now:
+                        return now[name]
+                    if name is not None and name in dependent:
+                        before.add(name)
+                        return Const(_STATE + name)
+                    return leaf(s.accesses[access])
+                case AffineValue():
+                    return leaf(one)
+            return on_operands(one, taken)
+
+        found = taken(stored_value(self.scop, s))
+        return None if refused else found
+
+    def is_float(self, value: Expr) -> bool:
+        """Whether a part of a tree is a floating-point number."""
+        match value:
+            case Const(text) if text in self.leaves:
+                array = self.leaves[text].array
+                return bool(array) and self.scop.arrays[array].element.is_float
+            case Const(text) if text.startswith(_STATE):
+                return self.scop.arrays[text.removeprefix(_STATE).partition(" ")[0]].element.is_float
+            case Const(text):
+                return literal_value(text) is None or not text.strip("+-").rstrip("uUlL").isdigit()
+            case Convert(_, target, _):
+                return target.is_float
+            case Call(_, _, element):
+                return element.is_float
+            case Conditional(_, then, _):
+                return self.is_float(then)
+            case _:
+                return self.is_float(operands(value)[0])
+
+    def abstract(self, value: Expr) -> Expr | None:
+        """A tree with unknowns for its largest parts that no state is in, but for arithmetic on numbers of iterations;
+        None where something else than arithmetic is done with states."""
+        if not any(name.startswith(_STATE) for name in unknowns(value)):
+            if self._counts(value):
+                return value
+            known = next((name for name, one in self.terms.items() if one == value), None)
+            if known is None:
+                known = f"{_ELEMENT}{len(self.terms)}"
+                self.terms[known] = value
+            return Const(known)
+        match value:
+            case Binary("+" | "-" | "*" | "<" | "<=" | ">" | ">=") | Unary("-" | "+" | "!") | Conditional() | Call():
+                pass
+            case Binary("/", left, _) if self.is_float(left):
+                pass
+            case Convert(source, target, _) if target.is_float or (source.is_int and target.bytes >= source.bytes):
+                pass
+            case Const():
+                return value
+            case _:
+                return None
+        refused = list[Expr]()
+
+        def inner(one: Expr) -> Expr:
+            made = self.abstract(one)
+            if made is None:
+                refused.append(one)
+                return one
+            return made
+
+        found = on_operands(value, inner)
+        return None if refused else found
+
+    def _counts(self, value: Expr) -> bool:
+        """Whether a tree is arithmetic on literals and loop variables alone."""
+        match value:
+            case Const(text):
+                return text in self.values or literal_value(text) is not None
+            case Binary("+" | "-" | "*", left, right):
+                return self._counts(left) and self._counts(right)
+            case Binary("/", left, right):
+                return self.is_float(left) and self._counts(left) and self._counts(right)
+            case Unary("-" | "+", operand):
+                return self._counts(operand)
+            case Convert(_, target, operand):
+                return (target.is_float or not self.is_float(operand)) and self._counts(operand)
+        return False
+
+    def invariant(self, value: Expr) -> bool:
+        """Whether an element is the same in all iterations, and in those of the loops inside."""
+        leaves = [self.leaves[name] for name in unknowns(value)]
+        return all(leaf.dims <= self.depth and leaf.array for leaf in leaves)
+
+
+def _same_map(one: isl.Map, other: isl.Map) -> bool:
+    return isl.domain_arity(one) == isl.domain_arity(other) and bool(one.is_equal(other))
+
+
+def _arithmetic_of(s: Statement, value: AffineValue) -> Expr:
+    """An affine value as arithmetic on loop variables and parameters; an unknown where it is no single function."""
+    pieces = isl.pieces(value.value)
+    factors = isl.coefficients(pieces[0][1]) if len(pieces) == 1 else None
+    others = isl.parameter_terms(pieces[0][1]) if factors is not None else None
+    number = isl.offset(pieces[0][1]) if factors is not None else None
+    if factors is None or others is None or number is None:
+        return Const(f"value {value.value}")
+    found: Expr = Const(str(others.pop((), number)))
+    terms = [(f"loop {name}", factor) for name, factor in zip(s.iterators, factors, strict=True)]
+    terms += [("size " + " ".join(names), factor) for names, factor in others.items()]
+    for name, factor in terms:
+        if factor:
+            found = Binary("+", found, Binary("*", Const(str(factor)), Const(name)))
+    return found
+
+
+def _matched(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> Iterator[Joint]:
+    """The group as what rows describe."""
+    made = {name: at.abstract(value) for name, (_, value) in steps.items()}
+    if None in made.values() or not made or not _known_outside(at, group, steps):
+        return
+    abstract = {name: value for name, value in made.items() if value is not None}
+    types = [at.scop.arrays[one.array].element for one, _ in steps.values()]
+    if not any(element.is_float for element in types) or not all(_wide(element) for element in types):
+        return
+    scalars = [name for name, (one, _) in steps.items() if one.writer.depth == at.depth + 1]
+    for row in JOINT_COMBINERS:
+        single = [name for name in row.state if name != row.many]
+        for chosen in dict.fromkeys(permutations([*scalars, *(None for _ in single)], len(single))):
+            fields = {name: array for name, array in zip(single, chosen, strict=True) if array is not None}
+            others = [name for name in steps if name not in fields.values()]
+            if not fields or (others and not row.many) or (row.many and not others):
+                continue
+            whole = {name for name, (one, _) in steps.items() if at.scop.arrays[one.array].element.is_int}
+            found = _bound(at, row, fields, others, abstract, whole)
+            if found is None:
+                continue
+            elements, counts, weights = found
+            yield Joint(
+                row,
+                at.depth,
+                at.loop,
+                tuple(s.name for s in group),
+                {name: steps[array][0] for name, array in fields.items()},
+                tuple((steps[name][0], weight) for name, weight in weights.items()),
+                counts,
+                elements,
+                dict(at.leaves),
+                {name: value for name, (_, value) in steps.items()},
+            )
+
+
+def _wide(element: ElementType) -> bool:
+    return (element.is_float or element.is_int) and element.bytes >= 4
+
+
+def _bound(
+    at: _Iteration,
+    row: JointCombiner,
+    fields: Mapping[str, str],
+    others: Sequence[str],
+    steps: Mapping[str, Expr],
+    whole: set[str],
+) -> tuple[dict[str, Expr], dict[str, Expr], dict[str, Expr]] | None:
+    """Elements, numbers of iterations and weights with which a row describes steps; `whole`: those of integers."""
+    terms: list[Expr] = [Const(name) for name in at.terms]
+    weight = next((name for name in row.elements if row.many and name in row.lift[row.many]), "")
+    alone = [name for name in row.elements if name != weight]
+    choices = [[*(Const(text) for text in row.elements[name]), *terms] for name in alone]
+    same: list[Expr] = [Const(name) for name, one in at.terms.items() if at.invariant(one)]
+    choices += [[*(Const(text) for text in texts), *same] for texts in row.constants.values()]
+    missing = [name for name in row.state if name != row.many and name not in fields]
+    counted = list(dict.fromkeys(one for step in steps.values() for one in _numbers(at, step)))
+    # A number of iterations is what it is before this one.
+    for numbers in product(counted, repeat=len(missing)):
+        for taken in product(*choices):
+            elements = dict(zip((*alone, *row.constants), taken, strict=True))
+            before: dict[str, Expr] = {}
+            for name, one in zip(missing, numbers, strict=True):
+                before[name] = Binary("-", one, _in(formula(row.lift[name]), elements))
+            if any(not _one(row.lift[name], elements) for name in missing):
+                continue
+            if whole & {*others} or any(a in whole and not _one(row.lift[f], elements) for f, a in fields.items()):
+                continue
+            values: dict[str, Expr] = {**at.values, **elements}
+            values |= {f"a.{name}": one for name, one in before.items()}
+            values |= {f"a.{name}": Const(_STATE + array) for name, array in fields.items()}
+            values |= {f"b.{name}": formula(row.lift[name]) for name in row.state}
+            values |= {name: formula(text) for name, text in row.join.items()}
+            if not equal({name: (steps[array], Const(name)) for name, array in fields.items()}, values):
+                continue
+            weights: dict[str, Expr] = {}
+            for array in others:
+                tried = [*(Const(text) for text in row.elements[weight]), *terms]
+                fits = (
+                    one
+                    for one in tried
+                    if equal(
+                        {row.many: (steps[array], Const(row.many))},
+                        {**values, weight: one, f"a.{row.many}": Const(_STATE + array)},
+                    )
+                )
+                found = next(fits, None)
+                if found is None:
+                    break
+                weights[array] = _out(at, found)
+            else:
+                if all(_advances(at, one) for one in before.values()):
+                    return {name: _out(at, one) for name, one in elements.items()}, before, weights
+    return None
+
+
+def _in(value: Expr, values: Mapping[str, Expr]) -> Expr:
+    if isinstance(value, Const):
+        return values.get(value.text, value)
+    return on_operands(value, lambda one: _in(one, values))
+
+
+def _out(at: _Iteration, value: Expr) -> Expr:
+    """An unknown as what it is."""
+    return at.terms.get(value.text, value) if isinstance(value, Const) else value
+
+
+def _one(lift: str, elements: Mapping[str, Expr]) -> bool:
+    """Whether a field counts elements."""
+    return _in(formula(lift), elements) == Const("1")
+
+
+def _numbers(at: _Iteration, value: Expr) -> Iterator[Expr]:
+    """The affine values in a step, and arithmetic on them."""
+    if isinstance(value, Convert) and at._counts(value):
+        value = value.operand
+    if at._counts(value) and any(name in at.values for name in unknowns(value)):
+        if not isinstance(value, Binary) or value.op != "/":
+            yield value
+            return
+    for one in operands(value):
+        yield from _numbers(at, one)
+
+
+def _advances(at: _Iteration, before: Expr) -> bool:
+    """Whether a number grows by one in each iteration of the loop."""
+    s = at.inside[0]
+    name = s.iterators[at.depth]
+    later = {f"loop {name}": Binary("-" if name in s.descending else "+", Const("old"), Const("1"))}
+    earlier = {f"loop {name}": Const("old")}
+    value = _in(before, at.values)
+    return equal({"": (_in(value, later), Binary("+", _in(value, earlier), Const("1")))}, {})
+
+
+def _known_outside(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> bool:
+    """Whether nothing needs what a group computes beside its state, and the group reads nothing that its loop changes
+    but what it carries and what iterations compute for themselves."""
+    names, mine = {s.name for s in group}, {at._target(s).array for s in group}
+    for array in mine - {one.array for one, _ in steps.values()}:
+        if not dead_outside(at.scop, at.loop, array):
+            return False
+    for s in at.inside:
+        if s.name in names:
+            continue
+        if any(a.array in mine for a in s.accesses):
+            return False
+    return True
+
+
+def dead_outside(scop: Scop, loop: tuple[int, ...], array: str) -> bool:
+    """Whether nothing outside of a loop knows an array or scalar."""
+    used = (s for s in scop.statements for a in s.accesses if a.array == array)
+    inside = all(s.depth >= len(loop) and s.position[: len(loop)] == loop for s in used)
+    return inside and (scop.arrays[array].storage is Storage.REGION or array not in scop.live_out)
