@@ -12,10 +12,10 @@ from polydl.model.scop import Scop, Statement
 from polydl.model.time import original_schedule
 from polydl.prove.addresses import address, linear
 from polydl.prove.counter_examples import pair
-from polydl.prove.integers import ZERO, Affine, Wrong
+from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong
 from polydl.prove.matching import Match
 from polydl.prove.printed_program import WRITES, ConcurrentLoop, Pointer, Printed, Program, value_map
-from polydl.prove.symbolic_values import Load, Operation, Symbol
+from polydl.prove.symbolic_values import Load, chosen_arrays, loads
 
 
 @dataclass(slots=True)
@@ -136,6 +136,8 @@ class Order:
         """An array that nobody reads afterwards may be reused in another order, as long as each read gets the value
         that it got: its last writer comes before it, and no other write between. Raises `wrong`."""
         self.notes[f"{array} is used again in another order: each read gets the value of the same write"] = None
+        if not all(e.statement.accesses[e.access].exact for e in events if e.array == array):
+            raise wrong
         reads = [e for e in events if e.array == array and not e.write]
         writes = [e for e in events if e.array == array and e.write]
         for read in reads:
@@ -179,14 +181,6 @@ def _source_of(match: Match, access: int) -> Pointer | None:
     return None
 
 
-def _loads(value: Symbol) -> Iterator[Pointer]:
-    if isinstance(value, Load):
-        yield value.at
-    elif isinstance(value, Operation):
-        for operand in value.operands:
-            yield from _loads(operand)
-
-
 @dataclass(frozen=True, slots=True)
 class Touch:
     """An access of a printed statement."""
@@ -199,7 +193,7 @@ class Touch:
 
 def touched_by(printed: Printed) -> Iterator[Touch]:
     """The elements of memory that a printed statement touches."""
-    for at in _loads(printed.value):
+    for at in loads(printed.value):
         yield Touch(printed, at, False, printed.kind == "summed" and at == printed.target)
     if printed.target is not None:
         yield Touch(printed, printed.target, True, printed.kind == "summed")
@@ -217,6 +211,7 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
         for one in printed.loops:
             loops.setdefault((one.number or -one.line), (one, []))[1].append(printed)
     for one, inside in loops.values():
+        _check_chosen(one, inside)
         touches = [t for p in inside for t in touched_by(p)]
         for base in dict.fromkeys(t.at.base for t in touches if t.write):
             buffer = order.program.buffers.get(base)
@@ -224,6 +219,15 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
                 continue  # of parts see polydl.prove.parts_in_memory
             check_shared(order, one, base, [t for t in touches if t.at.base == base])
     return len(loops)
+
+
+def _check_chosen(one: ConcurrentLoop, inside: Sequence[Printed]) -> None:
+    """No array of which values choose what is read is written in a loop whose iterations run at the same time. Raises
+    Unreadable."""
+    written = {p.target.base for p in inside if p.target is not None}
+    for printed in inside:
+        for name in sorted(written & chosen_arrays(printed.value)):
+            raise Unreadable(f"line {printed.line}: which element of {name} is read, beside others that write some")
 
 
 def check_shared(
@@ -278,6 +282,8 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
     loops = {(e.number, e.line): e for p in statements for e in p.loops if e.private}
     for entry in loops.values():
         for name in sorted(entry.private):
+            for one in (p for p in statements if name in chosen_arrays(p.value)):
+                raise Unreadable(f"line {one.line}: which element of {name} is read, of which each thread has its own")
             touches = [t for p in statements for t in touched_by(p) if t.at.base == name]
             inside = [t for t in touches if entry in t.printed.loops]
             if name in order.scop.live_out and any(t.write for t in inside):
@@ -324,7 +330,7 @@ def check_steps(order: Order, statements: Sequence[Printed]) -> None:
     for load_of in statements:
         if load_of.step is None or load_of.kind in (*WRITES, "start"):
             continue
-        for at in _loads(load_of.value):
+        for at in loads(load_of.value):
             for store_of in statements:
                 store = store_of.target
                 if store_of.step != load_of.step or store is None or store.base != at.base:

@@ -20,7 +20,7 @@ from polydl.model.types import I32, ElementType, common, integer_literal
 from polydl.prove.addresses import address, linear
 from polydl.prove.integers import Affine, Unreadable, Wrong, integer, not_negative, number
 from polydl.prove.printed_program import Hint, Pointer, Printed, dims, map_of
-from polydl.prove.symbolic_values import Integer, Literal, Load, Operation, Symbol, conversion
+from polydl.prove.symbolic_values import Chosen, Integer, Literal, Load, Operation, Symbol, conversion
 from polydl.target.isa import VECTOR_TYPES
 
 Pair = tuple[int | isl.PwAff, Symbol]
@@ -45,12 +45,15 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
     """What the leaves of an expression correspond to in a printed value; None where they are different expressions."""
     match wanted:
         case e.Load(access):
-            return [(access, found)]
+            return None if isinstance(found, Chosen) else [(access, found)]
         case e.AffineValue(value):
             made = whole(found)
             return [(value, Integer(made))] if made is not None else None
-        case e.Gather():
-            return None
+        case e.Gather(e.Load(access), subscripts):
+            if not isinstance(found, Chosen) or len(found.subscripts) != len(subscripts):
+                return None
+            inner = [value_pairs(one, other) for one, other in zip(found.subscripts, subscripts, strict=True)]
+            return None if None in inner else [(access, found), *(pair for pairs in inner for pair in pairs or ())]
         case e.Const(text):
             return [] if isinstance(found, Literal) and same_literal(found, text) else None
         case e.Unary("+", operand) if not (isinstance(found, Operation) and found.name == "+"):

@@ -27,7 +27,7 @@ from polydl.prove.parts_in_memory import check_parts
 from polydl.prove.printed_program import WRITES, Pointer, Printed, Program, value_map
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
-from polydl.prove.symbolic_values import Integer, Literal, Load, Made, loads
+from polydl.prove.symbolic_values import Chosen, Integer, Literal, Load, Made, chosen_arrays, loads
 from polydl.prove.unfold import unfolded
 from polydl.prove.word_copies import check_corrections, leave_out_padding
 from polydl.rewrite.canonical import Canonical
@@ -293,21 +293,27 @@ def _same_accesses(scop: Scop, matches: Sequence[Match], match: Match, sources: 
                     array, elements = known if known is not None else (at.base, address(scop, printed, at))
                     compare(access, array, elements)
                 case Made(by):
-                    made = next((m for m in matches if m.printed.number == by), None)
-                    if made is None or not isinstance(made.statement.body, Assignment):
-                        raise Wrong(f"line {printed.line}: a value from nowhere in {statement.name}")
-                    target = made.statement.body.target
-                    elements = made.instances.apply_range(linear(scop, made.statement, target))
-                    compare(
-                        access,
-                        made.statement.accesses[target].array,
-                        isl.domain_named(elements, printed.name),
-                    )
-                    _last_made(scop, matches, made, printed, statement.accesses[access].array)
+                    array, elements = _made_elements(scop, matches, match, by)
+                    compare(access, array, elements)
+                    _last_made(scop, matches, by, printed, statement.accesses[access].array)
+                case Chosen(base):  # its subscripts are pairs of their own
+                    if base != statement.accesses[access].array:
+                        raise Wrong(f"line {printed.line}: an element of {base} in {statement.name}")
                 case _:
                     raise Wrong(f"line {printed.line}: a number in place of an element in {statement.name}")
         elif isinstance(symbol, Integer):
             _same_integer(match, access, symbol)
+
+
+def _made_elements(scop: Scop, matches: Sequence[Match], match: Match, by: int) -> tuple[str, isl.Map]:
+    """The array and the elements { T[i…] -> [element] } whose value a statement of the step has left in a register.
+    Raises Wrong."""
+    made = next((m for m in matches if m.printed.number == by), None)
+    if made is None or not isinstance(made.statement.body, Assignment):
+        raise Wrong(f"line {match.printed.line}: a value from nowhere in {match.statement.name}")
+    target = made.statement.body.target
+    elements = made.instances.apply_range(linear(scop, made.statement, target))
+    return made.statement.accesses[target].array, isl.domain_named(elements, match.printed.name)
 
 
 def _same_integer(match: Match, wanted: isl.PwAff, symbol: Integer) -> None:
@@ -318,10 +324,10 @@ def _same_integer(match: Match, wanted: isl.PwAff, symbol: Integer) -> None:
         raise Wrong(f"line {printed.line}: another integer value in {match.statement.name}")
 
 
-def _last_made(scop: Scop, matches: Sequence[Match], made: Match, reader: Printed, array: str) -> None:
+def _last_made(scop: Scop, matches: Sequence[Match], made: int, reader: Printed, array: str) -> None:
     """Between a statement of a step and the one that uses its value, none writes the array. Raises Wrong."""
     for other in matches:
-        inside = made.printed.number < other.printed.number < reader.number
+        inside = made < other.printed.number < reader.number
         if inside and isinstance(other.statement.body, Assignment):
             if other.statement.accesses[other.statement.body.target].array == array:
                 raise Wrong(f"line {reader.line}: an older value of {array}")
@@ -342,7 +348,8 @@ def _stays_inside(scop: Scop, matches: Sequence[Match], match: Match) -> bool:
             elements = other.instances.apply_range(linear(scop, other.statement, body.target))
             if isl.domain_named(elements, match.printed.name).is_equal(mine):
                 return True
-    return array not in scop.live_out and not any(at.base == array for m in matches for at in loads(m.printed.value))
+    read = (({at.base for at in loads(m.printed.value)} | chosen_arrays(m.printed.value)) for m in matches)
+    return array not in scop.live_out and all(array not in names for names in read)
 
 
 # Copies

@@ -48,6 +48,15 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The element of an array that values choose."""
+
+    base: str
+    subscripts: tuple[Symbol, ...]
+    """As many as the array has dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """What the statement with this number has made, still in a register."""
 
@@ -69,7 +78,7 @@ class Accumulator:
 STEPS = "steps"
 """The operation of all steps of a generated microkernel, one after the other, on what they start from."""
 
-Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator
+Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator | Chosen
 
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
 MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
@@ -252,7 +261,24 @@ def _element(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
             return known
         if name is node and known is None and name.name not in strides:
             return Literal(name.name)  # a constant of <math.h>, as INFINITY
-    return Load(place(node, env, strides))
+    return _chosen(node, env, strides) or Load(place(node, env, strides))
+
+
+def _chosen(node: Any, env: Mapping[str, Any], strides: Strides) -> Chosen | None:
+    """The element where an element of an array is a part of a subscript; None of any other. Raises Unreadable."""
+    subscripts: list[Any] = []
+    while isinstance(node, c_ast.ArrayRef):
+        subscripts.insert(0, node.subscript)
+        node = node.name
+    if not isinstance(node, c_ast.ID) or node.name in env or len(strides.get(node.name, ())) != len(subscripts):
+        return None
+    if not any(map(_has_element, subscripts)):
+        return None
+    return Chosen(node.name, tuple(symbol(one, env, strides) for one in subscripts))
+
+
+def _has_element(node: Any) -> bool:
+    return isinstance(node, c_ast.ArrayRef) or any(_has_element(child) for _, child in node.children())
 
 
 def _called(node: Any, env: Mapping[str, Any], strides: Strides) -> Symbol:
@@ -328,11 +354,23 @@ def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
 
 def contains(value: Symbol, part: Symbol) -> bool:
     """Whether a value is, or has inside, another."""
-    return value == part or (isinstance(value, Operation) and any(contains(o, part) for o in value.operands))
+    return value == part or any(contains(one, part) for one in parts_of(value))
+
+
+def parts_of(value: Symbol) -> tuple[Symbol, ...]:
+    """The values that a value is made of directly."""
+    match value:
+        case Operation(_, operands) | Chosen(_, operands):
+            return operands
+    return ()
 
 
 def loads(value: Symbol) -> list[Pointer]:
-    """The addresses that a value is loaded from."""
-    if isinstance(value, Load):
-        return [value.at]
-    return [at for operand in value.operands for at in loads(operand)] if isinstance(value, Operation) else []
+    """The addresses that a value is loaded from, without the elements that values choose (`chosen_arrays`)."""
+    return [value.at] if isinstance(value, Load) else [at for part in parts_of(value) for at in loads(part)]
+
+
+def chosen_arrays(value: Symbol) -> set[str]:
+    """The arrays of which values choose an element."""
+    own = {value.base} if isinstance(value, Chosen) else set()
+    return own.union(*map(chosen_arrays, parts_of(value)))
