@@ -303,7 +303,7 @@ def _less(scops: Sequence[Scop], part: float) -> str:
     statements = [statement for scop in scops for statement in scop.statements]
     accesses = sum(len(statement.accesses) for statement in statements)
     found = f"with {len(statements)} statement{'s' if len(statements) > 1 else ''} of {accesses} accesses"
-    done = "the search for fused variants and for other sizes, and the timing of long ones, did"
+    done = "the search for schedules, fused variants and other sizes, and the timing of long ones, did about"
     return "" if part == 1 else f"{found}, {done} {part:.0%} of the usual"
 
 
@@ -367,7 +367,7 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     if not run:
         others = _other_sizes(ranking, variants[0], o) if variants else ""
         return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
-    options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED))
+    options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED), originals={})
     report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
     chosen = choose(report, variants, ranking.variants)
     left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)

@@ -38,6 +38,14 @@ class Effort:
     in_full: int = 24
     """Statements of a file (`Scop.weight`) up to which it does all that the others say; of files with more, a part in
     inverse proportion (`of_file`)."""
+    ways: int = 48
+    """Tilings and settings that are tried with each base schedule of a region: all of them."""
+    checks: int = 40
+    """Schedules of a region that are checked."""
+    least_ways: int = 6
+    least_checks: int = 8
+    """Of both what is left for files of any length. They are lowered from twice `in_full` on: the schedules of a region
+    are most of what a search finds."""
     fused_bases: int = 40
     """Variants of the search that are tried as the base of a fused one."""
     fused_texts: int = 24
@@ -96,4 +104,7 @@ class Effort:
             return self
         names = ("fused_bases", "fused_texts", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
         fewer = {name: max(1, round(part * getattr(self, name))) for name in names}
+        half = min(1.0, 2 * part)
+        fewer["ways"] = max(self.least_ways, round(half * self.ways))
+        fewer["checks"] = max(self.least_checks, round(half * self.checks))
         return replace(self, **fewer, blocks=self.blocks.shorter(part), searched=self.searched.shorter(part))

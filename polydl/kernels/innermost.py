@@ -41,10 +41,17 @@ class Printed:
     private: frozenset[str]
     """Scalars that no statement outside of the body uses, and whose first user writes them."""
     options: RowOptions
+    _relations: dict[tuple[int, int], tuple[Access, isl.Map]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """By statement and the identity of an access, which is kept, its `relation`."""
 
     def relation(self, at: int, access: Access) -> isl.Map:
         """{ [c…] -> A[a…] } what a statement's access touches, in terms of the loops in C."""
-        return self.body[at].schedule.reverse().apply_range(access.relation)
+        key = at, id(access)
+        if key not in self._relations:
+            self._relations[key] = access, self.body[at].schedule.reverse().apply_range(access.relation)
+        return self._relations[key][1]
 
     def apart(self, one: isl.Map, other: isl.Map) -> bool:
         """Whether a row never touches the same element in two ways. `one`, `other`: { [c…] -> A[a…] } the ways."""
@@ -161,7 +168,10 @@ def move_along(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:
     not continue each other."""
     if array.is_scalar:
         return 0
-    return _continued([_elements(array, relation, d) for d in loops.dims], loops)
+    rows = subscript_rows(relation, relation.domain(), from_anywhere=True)
+    if rows is None:
+        return None
+    return _continued([array.layout.distance([factors[d] for factors, _ in rows]) for d in loops.dims], loops)
 
 
 def _continued(along: Sequence[int | None], loops: RowLoops) -> int | None:

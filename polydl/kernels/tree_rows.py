@@ -8,7 +8,7 @@ Here the same piece is built from the tree, and the same families are asked, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -52,17 +52,13 @@ def common_options(names: Iterable[str], options: Mapping[str, RowOptions]) -> R
     return several.pop() if len(several) == 1 else None
 
 
-def becomes_row(scop: Scop, private: Collection[str], inside: Sequence[Inside], options: RowOptions) -> bool:
+def becomes_row(scop: Scop, private: frozenset[str], inside: Sequence[Inside], options: RowOptions) -> bool:
     """Whether a family has a function for an innermost loop with these statements. `private`: scalars of which each
     thread may have its own."""
     if any(one.written_out for one in inside) and not options.jam:
         return False
     names = {one.statement.name for one in inside}
-    own = frozenset(
-        name
-        for name in private
-        if all(s.name in names for s in scop.statements if any(a.array == name for a in s.accesses))
-    )
+    own = private - {a.array for s in scop.statements if s.name not in names for a in s.accesses}
     try:
         running = [(at, one.inner) for one in inside for at in _instances(one)]
         if not running:

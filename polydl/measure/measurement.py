@@ -70,6 +70,9 @@ class MeasureOptions:
     """Flush the caches before each timed run."""
     data: Data = field(default_factory=dict)
     """Data of arrays that are not invented."""
+    originals: dict[tuple[str, ...], bytes] | None = field(default=None, repr=False, compare=False)
+    """Shared objects of the originals that were compiled, by command and C text: variants, code for other sizes and
+    sizes nearby are measured one after the other against the same one. None: nothing is kept."""
 
 
 class Status(Enum):

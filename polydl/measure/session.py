@@ -137,10 +137,12 @@ class Builder:
         driver = self._driver()
         jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
         may_wait = [name != ORIGINAL and name not in needed for name in everything]
-        results = self._compile([*driver, *jobs], [*(False for _ in driver), *may_wait], report)
+        known = self._known_original(jobs[0])
+        first = 1 if known else 0
+        results = self._compile([*driver, *jobs[first:]], [*(False for _ in driver), *may_wait[first:]], report)
         if driver:
             self._keep_driver(results.pop(0))
-        original, *others = results
+        original, *others = [known, *results] if known else results
         assert original is not None
         if not original.ok:
             whole_job = self._job(0, ORIGINAL, everything[ORIGINAL], whole=True)
@@ -158,6 +160,7 @@ class Builder:
                 )
             jobs = [self._job(i, *one, whole=True) for i, one in enumerate(everything.items())]
             original, others = whole, self._compile(jobs[1:], may_wait[1:], report)
+        self._keep_original(jobs[0])
         built, failed = [], []
         for i, (name, result) in enumerate(zip(everything, [original, *others], strict=True)):
             if result is None:
@@ -189,6 +192,23 @@ class Builder:
                 hint="measuring needs a C compiler for this Linux system; --no-run ranks without it",
             )
         _drivers[self._compiler] = (self._folder / "driver").read_bytes()
+
+    def _known_original(self, job: Sequence[str | Path]) -> Compilation | None:
+        """The original that was compiled before with the same options, put into the folder; None: there is none."""
+        if self._options.originals is None or (library := self._options.originals.get(self._meaning(job))) is None:
+            return None
+        (self._folder / _library(0)).write_bytes(library)
+        return Compilation(True, "")
+
+    def _keep_original(self, job: Sequence[str | Path]) -> None:
+        """Keep what was compiled, where it is wanted."""
+        if self._options.originals is not None:
+            self._options.originals[self._meaning(job)] = (self._folder / _library(0)).read_bytes()
+
+    def _meaning(self, job: Sequence[str | Path]) -> tuple[str, ...]:
+        """What the original's library depends on: the command, but for the folder, and the C text."""
+        text = (self._folder / "candidate0.c").read_text("utf-8", "surrogateescape")
+        return (*(str(part) for part in job if not str(part).startswith(str(self._folder))), text)
 
     def _compile(
         self, jobs: Sequence[Sequence[str | Path]], may_wait: Sequence[bool], report: Progress

@@ -104,7 +104,7 @@ def _layout(array: Array, statements: Sequence[Statement]) -> Layout:
 def _separated(rows: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """Coefficients with each iterator in one subscript only: the one that has the fewest other iterators."""
     kept = [list(row) for row in rows]
-    for iterator in range(len(rows[0]) if rows else 0):
+    for iterator in sorted({place for row in rows for place, factor in enumerate(row) if factor}):
         used = [number for number, row in enumerate(kept) if row[iterator]]
         used.sort(key=lambda number: sum(c != 0 for c in kept[number]))
         for number in used[1:]:

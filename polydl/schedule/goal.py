@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 
 from polydl.model import isl
 from polydl.model.isl import to_int
@@ -78,27 +79,52 @@ def kept(node: Node, names: frozenset[str]) -> Node:
     return part
 
 
+def _first_of_components(names: Sequence[str], edges: Collection[tuple[str, str]]) -> dict[str, str]:
+    """Of each node of a graph the first one of its strongly connected component."""
+    after: dict[str, list[str]] = {name: [] for name in names}
+    before: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in edges:
+        after[a].append(b)
+        before[b].append(a)
+    first: dict[str, str] = {}
+
+    def reached(start: str, next_: Mapping[str, Sequence[str]]) -> set[str]:
+        seen, left = {start}, [start]
+        while left:
+            new = [name for name in next_[left.pop()] if name not in seen and name not in first]
+            seen.update(new)
+            left += new
+        return seen
+
+    for name in names:
+        if name not in first:
+            first |= dict.fromkeys(reached(name, after) & reached(name, before), name)
+    return first
+
+
 def components(names: Sequence[str], links: Links) -> list[list[str]]:
     """Strongly connected components of the statements under the links, in an order that the links allow; of several
     that could come next, the one that comes first in `names`."""
     edges = {(link.source, link.target) for link in links}
     edges |= {(link.target, link.source) for link in links if link.apart is not None}
-    reach = {n: {n} for n in names}
-    for _ in names:
-        for a, b in edges:
-            reach[a] |= reach[b]
-    first = {n: next(m for m in names if m in reach[n] and n in reach[m]) for n in names}
+    first = _first_of_components(names, edges)
     order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(first.values(), ()))
     for a, b in edges:
         if first[a] != first[b]:
             order.add(first[b], first[a])
     order.prepare()
-    ready: list[str] = []
+    place = {name: number for number, name in enumerate(names)}
+    members: dict[str, list[str]] = {}
+    for name in names:
+        members.setdefault(first[name], []).append(name)
+    ready: list[tuple[int, str]] = []
     ordered: list[list[str]] = []
     while order.is_active():
-        ready = sorted((*ready, *order.get_ready()), key=names.index)
-        ordered.append([n for n in names if first[n] == ready[0]])
-        order.done(ready.pop(0))
+        for name in order.get_ready():
+            heappush(ready, (place[name], name))
+        _, one = heappop(ready)
+        ordered.append(members[one])
+        order.done(one)
     return ordered
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec import structs
 
+from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.scalars import private_storage
@@ -147,11 +148,10 @@ _ALIKE = 4
 STEP = 2_000_000
 """isl operations that one tree, made and estimated, may take: a hundred times the usual."""
 
+_USUAL = Effort()
+
 TREES = 400
 """Trees that are made and estimated for a region: about all that the bases and tilings above come to."""
-
-CHECKS = 40
-"""Trees that are checked for a region."""
 
 
 def candidates(
@@ -164,6 +164,7 @@ def candidates(
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
     most: int = TREES,
+    effort: Effort = _USUAL,
     tell: Callable[[int], None] = lambda done: None,
     hung: set[int] | None = None,
     schedules: int = len(SETTINGS),
@@ -173,7 +174,7 @@ def candidates(
     `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
     What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
     the same on every machine; `hung`, `schedules`: see `bases`. `tell` is called after each tree and each check with
-    how many there were of `most` and `CHECKS` together.
+    how many there were of `most` and `effort.checks` together.
     """
     given_up: list[str] = []
     links = _direct(scop, statements, found, given_up)
@@ -181,7 +182,7 @@ def candidates(
         return [], given_up
     trees: dict[str, _Found] = {}
     of = moving(scop, statements)
-    ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)
+    ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)[: effort.ways]
     tried: set[tuple[str, Schedule]] = set()
     count = 0
     strict = partial(_strict, scop, statements, found, links, given_up)
@@ -218,8 +219,8 @@ def candidates(
         tell(most + number)
         if len(legal) == LEGAL:
             break
-        if number == CHECKS:
-            given_up.append(f"schedules after the first {len(legal)}: {CHECKS} were checked")
+        if number == effort.checks:
+            given_up.append(f"schedules after the first {len(legal)}: {effort.checks} were checked")
             break
         try:
             wrong = broken(scop, statements, tree, found, reassociate=reassociate)

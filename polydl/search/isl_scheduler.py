@@ -26,8 +26,10 @@ QUOTA = 200_000
 take at most 55,000."""
 
 MOST_UNKNOWNS = 400
-"""Unknowns of the largest integer program that isl's own scheduler is given; Feautrier's, which solves one dependence
-after the other, takes any."""
+"""Unknowns of the largest integer program that isl's own scheduler is given."""
+
+MOST_IN_TURN = 2000
+"""The same of Feautrier's, which solves one dependence after the other: with 2,814 (141 statements) it hangs."""
 
 HANG_SECONDS = 10
 """Of processor time, after which a run that has not used up its operations is taken to hang: an operation on numbers of
@@ -102,9 +104,11 @@ class NotATree(Exception):
 def computed(scop: Scop, statements: Sequence[Statement], links: Links, setting: Setting) -> Node | None:
     """The schedule that isl computes; None when it finds none. Raises QuotaExceeded, Hung, NotATree."""
     what = f"isl's scheduler ({setting.name}) for {scop.function}"
-    if setting.algorithm == ISL and (size := unknowns(links)) > MOST_UNKNOWNS:
+    at_once = setting.algorithm == ISL
+    most = MOST_UNKNOWNS if at_once else MOST_IN_TURN
+    if (size := unknowns(links)) > most:
         raise QuotaExceeded(
-            f"{what} would solve for {size} unknowns at once, more than {MOST_UNKNOWNS}",
+            f"{what} would solve for {size} unknowns{' at once' if at_once else ''}, more than {most}",
             hint="put fewer statements into one region",
         )
     small = SmallNumbers.of([scop.context, *(s.domain for s in statements), *(link.relation for link in links)])

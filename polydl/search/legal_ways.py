@@ -26,7 +26,7 @@ from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loops import NestLoops
 from polydl.schedule.ordered import Ordered
-from polydl.search.candidates import CHECKS, TREES, candidates
+from polydl.search.candidates import TREES, candidates
 from polydl.search.combine import NestChoice, by_score, combined, side_by_side
 from polydl.search.region_choice import segments
 from polydl.search.small_nests import light
@@ -91,10 +91,6 @@ class Ways:
                 own = [one for one in side_by_side(loops) if tuple(map(id, one.parts)) not in known]
                 ordered.append(by_score([*region.together, *mixed, *own]))
         return combined(ordered, Origin(self.program.scop, self.program.dependences, o.reassociate, o.scratch))
-
-
-_SEARCHED = TREES + CHECKS
-"""Steps that a region whose schedule is searched counts."""
 
 
 class _Steps:
@@ -169,22 +165,23 @@ def ways(
     ]
     # Schedulers that hang on some nests of a program hang on others of it: that would take minutes.
     at_once, one_by_one = set[int](), set[int]()
-    steps = _Steps(tell, sum(_SEARCHED if wanted else len(together) for wanted, together in pieces))
+    searched_steps = TREES + o.effort.checks
+    steps = _Steps(tell, sum(searched_steps if wanted else len(together) for wanted, together in pieces))
     for wants_schedule, together in pieces:
         trees: list[NestChoice] | None = None
         alone: list[list[NestChoice]] = []
         if wants_schedule:
             hung = at_once if len(together) > 1 else one_by_one
             trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps, hung)
-            steps.finish(_SEARCHED)
+            steps.finish(searched_steps)
             given_up += reasons
             if reasons and len(together) > 1:
                 # What is too much for the schedulers at once may not be, a nest at a time.
                 share = TREES // len(together) // 2
-                steps.more((share + CHECKS) * len(together))
+                steps.more((share + o.effort.checks) * len(together))
                 for nest in together:
                     own, more = _trees(scop, parts, [nest], found, machine, threads, o, share, steps, one_by_one)
-                    steps.finish(share + CHECKS)
+                    steps.finish(share + o.effort.checks)
                     alone.append(own)
                     given_up += more
         else:
@@ -216,6 +213,7 @@ def _trees(
         estimate,
         reassociate=o.reassociate,
         most=most,
+        effort=o.effort,
         tell=steps.within,
         hung=hung,
         schedules=SPACES[o.space].schedules,

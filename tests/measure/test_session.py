@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,9 @@ from polydl.measure import (
     Toolchain,
     check_compiles,
     measure,
+    session,
 )
+from polydl.measure.compiler import Compilation, compile_all, find_compiler
 from polydl.measure.driver import Place
 from polydl.measure.input_data import Buffer, blocks_for, describe_buffers, integer_inputs, integer_range, real_inputs
 from polydl.model.layout import row_major
@@ -200,6 +204,7 @@ import signal
 import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background processes inherit it ignored
 sys.path[:0] = {path!r}
+from collections.abc import Sequence
 from dataclasses import replace
 import tempfile
 from polydl.measure import *
@@ -271,3 +276,30 @@ def test_temporary_folder_with_odd_name(tmp_path: Path, monkeypatch: pytest.Monk
     found = measure(program, {"v": Generated((), IKJ)}, Toolchain(), MeasureOptions())
     assert found.measurements[0].status is Status.VERIFIED
     assert list(odd.iterdir()) == []
+
+
+def test_the_original_is_compiled_once_for_the_same_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[int] = []
+
+    def counted(jobs: Sequence[Sequence[str | Path]], *rest: Any) -> list[Compilation | None]:
+        compiled.append(len([job for job in jobs if "-shared" in job]))
+        return compile_all(jobs, *rest)
+
+    monkeypatch.setattr(session, "compile_all", counted)
+    options = replace(QUICK, originals={})
+    libraries = []
+    for name, program, how in (
+        ("first", matmul(), options),
+        ("again", matmul(), replace(options, seconds=9.0)),
+        ("others", matmul(), replace(QUICK, originals={})),
+        ("text", matmul(text=matmul().source.text.replace("int i", "long i")), options),
+    ):
+        (tmp_path / name).mkdir()
+        builder = session.Builder(program, Toolchain(), how, find_compiler(Toolchain()), tmp_path / name)
+        built, failed = builder.build({"v": Generated((), IKJ)}, lambda stage, done, total: None)
+        assert [one.id for one in built] == ["original", "v"]
+        assert not failed
+        libraries.append((tmp_path / name / "candidate0.so").read_bytes())
+    assert compiled == [2, 1, 2, 2]
+    assert libraries[0] == libraries[1]
+    assert measure(matmul(), {"v": Generated((), IKJ)}, Toolchain(), options).measurements[0].verified

@@ -19,6 +19,8 @@ from polydl.frontend.text.scan import Directive, SourceText
 
 HEADERS = ("-isystem", str(Path(__file__).parent / "headers"), "-isystem", pycparser_fake_libc.directory)
 """Flags for system headers that a parser of C11 can read: polydl's own, which include those of pycparser."""
+HINTS = ("-D__builtin_expect(value,likely)=((long)(value))",)
+"""Flags for what is said to the compiler about branches: it changes no value but the type."""
 MARK = "__polydl_mark_{}__"
 DONE = "__polydl_done_{}__"
 BARE = "__polydl_bare_{}__"
@@ -115,7 +117,7 @@ def preprocess(
     """
     _check_includes(source, flags, folder)
     quoted = source.path.replace("\\", "\\\\").replace('"', '\\"')
-    command = [cc, "-E", "-dD", "-x", "c", *flags, "-iquote", folder or ".", *HEADERS, *header_flags()]
+    command = [cc, "-E", "-dD", "-x", "c", *flags, *HINTS, "-iquote", folder or ".", *HEADERS, *header_flags()]
     marked = f'# 1 "{quoted}"\n{with_markers(source, pragmas)}'
     most = MOST_EXPANDED + 2 * len(source.text)
     try:
