@@ -86,7 +86,7 @@ def pages() -> list[Path]:
 def checkout(folder: Path) -> Path:
     """A copy of what the commands name, made in `folder`."""
     for part in PARTS:
-        ignored = shutil.ignore_patterns("__pycache__", "*.parquet", "*.polydl.c")
+        ignored = shutil.ignore_patterns("*.parquet", "*.polydl.c")
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     return folder
 

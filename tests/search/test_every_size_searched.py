@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -34,11 +34,14 @@ from polydl.schedule.resized import at_sizes, long_when_written_out, on_one_thre
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.tree import Band, Leaf, Member, Run, bands
-from polydl.search.sizes import choose
+from polydl.search.sizes import choose, searched
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
 from polydl.search.sizes.searched import every_size_of_searched
+from polydl.search.sizes.searched_families import Candidate
+from polydl.search.sizes.size_points import SizePoint
 from tests.efforts import EVEN_SLOWER, FEW_SEARCHED
 from tests.oracle.native import compile_c
+from tests.search.one_way import once
 from tests.search.test_every_size import Guarded
 
 FLAGS = ("-O1", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
@@ -372,12 +375,28 @@ def ranked(name: str) -> Ranking:
     return pipeline.with_fused(pipeline.rank(pipeline.load(case.source, o), options=o), o)
 
 
+_scores = searched._scores
+
+
+@cache
+def scores_of(name: str) -> Callable[..., list[float] | None]:
+    """What the variants of a case take at a point, each estimated once."""
+    return once(_scores, sizes_and_candidates)
+
+
+def sizes_and_candidates(point: SizePoint, candidates: Sequence[Candidate], setting: Setting) -> object:
+    first = candidates[0].base
+    return tuple(point.scop.sizes.items()), tuple((one.recipe, one.base is first) for one in candidates)
+
+
 def for_every_size(name: str, effort: Effort = FEW_SEARCHED) -> EverySize | str:
     case, ranking = CASES[name], ranked(name)
     symbolic = polydl.load(case.source, require_sizes=False).scops[0]
     ranges = {size: (1, 32 * value) for size, value in case.tuned.items()}
     setting = Setting(ranking.machine, 2, effort=effort)
-    return every_size_of_searched(Symbolic.of(symbolic), ranges, ranking.variants, setting)
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(searched, "_scores", scores_of(name))
+        return every_size_of_searched(Symbolic.of(symbolic), ranges, ranking.variants, setting)
 
 
 def compared(name: str, found: EverySize) -> None:
