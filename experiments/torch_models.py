@@ -1,9 +1,10 @@
 """Small models in this file: eager PyTorch, Inductor with freezing and `backend="polydl"`, timed in turns.
 
-    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--prepare] [--csv FILE]
+    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--prepare] [--csv FILE]
 
 Prints the median of each in milliseconds, and how polydl stands to the others. Weights are random. `--prepare` compiles
-and checks only, so that a later run finds everything in the caches.
+and checks only, so that a later run finds everything in the caches. `--train`: forward and gradients of all parameters
+and inputs, in evaluation mode, nothing else; Inductor does not freeze weights then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._inductor.config
@@ -96,14 +98,33 @@ MODELS: dict[str, Callable[[int], tuple[nn.Module, Inputs]]] = {
 }
 
 
-def seconds(function: Callable[..., Tensor], inputs: Inputs, times: int) -> float:
+def agree(found: Tensor | tuple[Tensor, ...], expected: Tensor | tuple[Tensor, ...]) -> None:
+    """Raises AssertionError; gradients are sums over a batch, and compared with the largest of their tensor."""
+    if isinstance(found, Tensor):
+        found, expected = (found,), (expected,)  # type: ignore[assignment]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * max(1.0, float(other.abs().max())))
+
+
+def seconds(function: Callable[..., Any], inputs: Inputs, times: int) -> float:
     begin = time.perf_counter()
     for _ in range(times):
         function(*inputs)
     return (time.perf_counter() - begin) / times
 
 
-def compared(name: str, batch: int, rounds: int, tune: bool) -> dict[str, float]:
+def gradients(way: Callable[..., Tensor], model: nn.Module) -> Callable[..., tuple[Tensor, ...]]:
+    """A function of inputs: the result of a model, and the gradients of parameters and inputs along it."""
+
+    def step(*inputs: Tensor) -> tuple[Tensor, ...]:
+        given = [one.detach().requires_grad_() for one in inputs]
+        result = way(*given)
+        return result.detach(), *torch.autograd.grad(result, [*given, *model.parameters()], result.detach())
+
+    return step
+
+
+def compared(name: str, batch: int, rounds: int, tune: bool, train: bool) -> dict[str, float]:
     """Median milliseconds by way; without rounds an empty one, after checking."""
     torch.manual_seed(0)
     torch.compiler.reset()
@@ -111,15 +132,17 @@ def compared(name: str, batch: int, rounds: int, tune: bool) -> dict[str, float]
     model.eval()
     reports: list[GraphReport] = []
     options = {"tune": tune, "report": reports.append}
-    ways: dict[str, Callable[..., Tensor]] = {
+    ways: dict[str, Callable[..., Any]] = {
         "eager": model,
         "inductor": torch.compile(model, backend="inductor"),
         "polydl": torch.compile(model, backend="polydl", options=options),  # type: ignore[arg-type]
     }
-    with torch.no_grad():
-        expected = model(*inputs)
+    if train:
+        ways = {k: gradients(way, model) for k, way in ways.items()}
+    with torch.set_grad_enabled(train):
+        expected = ways["eager"](*inputs)
         for way in ways.values():
-            torch.testing.assert_close(way(*inputs), expected, rtol=1e-3, atol=1e-4)
+            agree(way(*inputs), expected)
         if not rounds:
             print(f"{name}: {'; '.join(map(str, reports))}")
             return {}
@@ -139,14 +162,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--train", action="store_true")
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args()
-    torch._inductor.config.freezing = True
+    torch._inductor.config.freezing = not given.train
     polydl.torch_backend.register()
     rows = []
     for name in given.models or MODELS:
-        found = compared(name, given.batch, 0 if given.prepare else given.rounds, given.tune)
+        found = compared(name, given.batch, 0 if given.prepare else given.rounds, given.tune, given.train)
         if found:
             rows.append({"model": name, "batch": given.batch, **{k: round(v, 4) for k, v in found.items()}})
             print(
