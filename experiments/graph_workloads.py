@@ -105,9 +105,11 @@ class Attention(Workload):
 
     def peers(self, torch: Any, arrays: Mapping[str, Any]) -> Peers:
         q, k, v = (arrays[name].unsqueeze(0) for name in "QKV")
-        if self.group > 1:
-            # The kernel by its own name takes as many heads of keys as of queries: these are made before it is timed.
-            k, v = (one.repeat_interleave(self.group, 1).contiguous() for one in (k, v))
+        few, grouped = (k, v), self.group > 1
+        if grouped:
+            # The flash kernel and the formula take as many heads of keys as of queries: these are made before they are
+            # timed, and are more to read.
+            k, v = (one.repeat_interleave(self.group, 1).contiguous() for one in few)
         own = self.causal and not self.queries
         added = self._added(torch, arrays)
         mask = None if added is None or own else added.unsqueeze(0).to(q.dtype)
@@ -116,7 +118,7 @@ class Attention(Workload):
 
         def by_math() -> Any:
             with backend.sdpa_kernel(backend.SDPBackend.MATH):
-                return sdpa(q, k, v, attn_mask=mask, is_causal=own)
+                return sdpa(q, *few, attn_mask=mask, is_causal=own, enable_gqa=grouped)
 
         scores_mask = None if added is None else added.to(q.dtype)
 

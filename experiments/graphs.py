@@ -82,6 +82,8 @@ def measure(work: Workload, given: argparse.Namespace) -> Row | None:
         theirs = next(iter(peers.values()))().reshape(exact.shape)
         errors = difference([result], [exact]), difference([theirs], [exact])
         if given.prepare:
+            for peer in peers.values():
+                peer()
             print(f"{work.name}: {errors[0]:.1e} (peer {errors[1]:.1e}) {kernel.made.recipe}", flush=True)
             return None
         if len(runtimes := openmp_runtimes()) > 1:

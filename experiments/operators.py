@@ -307,7 +307,7 @@ def measure(operator: Operator, size: str, kind: str, given: argparse.Namespace)
 
 
 def _direct(kernel: Any, arrays: Tensors, threads: int) -> Callable[[], None]:
-    """The C function, without Python's look at the arguments."""
+    """The C function, without Python's look at the arguments; constants were packed before."""
     parameters = kernel.signature.parameters
     pointers = (ctypes.c_void_p * len(parameters))()
     alive = [pointers]
@@ -317,8 +317,11 @@ def _direct(kernel: Any, arrays: Tensors, threads: int) -> Callable[[], None]:
         else:
             alive.append(ctypes.c_long(p.default))
             pointers[at] = ctypes.addressof(alive[-1])
-    call, where = kernel._call, ctypes.addressof(pointers)
-    return lambda: call(where, None, threads, None) if alive else None
+    call, where, packed = kernel._call, ctypes.addressof(pointers), None
+    if kernel.made.packed:
+        copies = kernel._constants.packed([arrays[name] for name in kernel.made.packed], pointers)
+        packed, alive = copies.ctypes.data, [*alive, copies]
+    return lambda: call(where, None, threads, packed) if alive else None
 
 
 def _copy(bytes_: int, torch: Any) -> Callable[[], None]:
