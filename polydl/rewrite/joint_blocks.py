@@ -202,7 +202,7 @@ class _Maker:
             readers = [(s, a) for s in members for a in s.accesses if a.array == name]
             one = all(isl.domain_onto(a.relation, range(self.depth)).is_single_valued() for _, a in users + readers)
             if one and dead_outside(self.scop, self.joint.loop, name):
-                if any(s.depth == self.depth + 1 for s, a in users if a.write and s.position < members[0].position):
+                if self._made_before(name, others, members):
                     moved[name] = self._array(name, self.each, self.arrays[name].element, each=True)
                     continue
                 return None
@@ -220,6 +220,19 @@ class _Maker:
             position = (*self.prefix, self.at, *s.position[self.depth + 1 :])
             found.append(replace(s, accesses=accesses, position=position))
         return found
+
+    def _made_before(self, name: str, others: Sequence[Statement], members: Sequence[Statement]) -> bool:
+        """Whether each iteration makes a value anew, and is done with that before the group reads it."""
+        using = [s for s in others if any(a.array == name for a in s.accesses)]
+        first = min(using, key=lambda s: s.position)
+        anew = isinstance(first.body, Assignment) and first.body.op == "=" and first.depth == self.depth + 1
+        anew = anew and [a.array for a in first.accesses if a.array == name and a.write] == [name]
+        anew = anew and not any(a.array == name and not a.write for a in first.accesses)
+        last = max(s.position for s in using if any(a.array == name and a.write for a in s.accesses))
+        readers = [s for s in members if any(a.array == name for a in s.accesses)]
+        return (
+            anew and bool(first.domain.reset_tuple_id().is_equal(self.each)) and all(last < s.position for s in readers)
+        )
 
     def _meets(self, reader: Statement, read: Access, writer: Statement, written: Access) -> bool:
         """Whether what a group reads is written later."""

@@ -244,7 +244,11 @@ class _Iteration:
                 value = None
                 if single and s.domain.reset_tuple_id().is_equal(domains[0]):
                     value = self._tree(s, now, dependent, read_before)
-                if value is None:
+                # What the loop changes elsewhere is not read again later.
+                changes = value is not None and any(
+                    name in self.leaves and self.leaves[name].array in self._written for name in unknowns(value)
+                )
+                if value is None or changes:
                     now.pop(key, None)
                 else:
                     now[key] = value

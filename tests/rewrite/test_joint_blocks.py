@@ -254,6 +254,15 @@ LEFT_ALONE = {
     "m = now; } out[0] = m; out[1] = s;",
     "integers": f"int m = 0; int q = 0; {LONG} {{ int d = (int)x[i] - m; m += d / (i + 1); "
     "q += d * ((int)x[i] - m); } out[0] = m; out[1] = q;",
+    "an element that is made twice": (
+        f"T m = -INFINITY, s = 0; {LONG} {{ T z = 0; for (int k = 0; k < 2; k++) z += x[i] * k; T now = FMAX(m, z); "
+        "z = 1; for (int k = 0; k < 2; k++) z += w[i] * k; s = s * EXP(m - now) + EXP(z - now); m = now; } "
+        "out[0] = m; out[1] = s;"
+    ),
+    "an element that is handed on": (
+        f"T m = -INFINITY, s = 0, z = 0; {LONG} {{ for (int k = 0; k < 2; k++) z += x[i] * k; T now = FMAX(m, z); "
+        "s = s * EXP(m - now) + EXP(z - now); m = now; } out[0] = m; out[1] = s;"
+    ),
     "a difference that is needed": f"T m = 0, q = 0, d = 0; {LONG} {{ d = x[i] - m; m += d / (i + 1); "
     "q += d * (x[i] - m); } out[0] = m; out[1] = q; out[2] = d;",
 }
