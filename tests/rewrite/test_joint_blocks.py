@@ -288,3 +288,41 @@ def test_the_check_looks_for_itself(tmp_path: Path) -> None:
     scop = scop_of(tmp_path, LEFT_ALONE["a wrong sign"])
     names = tuple(s.name for s in scop.statements if s.depth)
     assert "no" in str(Blocks(names, (scop.statements[2].position[0],), "moments", 0).broken(scop, scop))
+
+
+def best(folder: Path, name: str, body: str, length: int) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The first variant of a loop over so many floats, and the original."""
+    path = folder / f"{name}.c"
+    path.write_text(
+        text(body, "float").replace(f"[restrict {N}]", f"[restrict {length}]").replace(f"< {N};", f"< {length};")
+    )
+    variant = rank(load(path).scops[0], options=OPTIONS).variants[0]
+    assert variant.program.statements != load(path).scops[0].statements
+    return compiled(folder, f"{name}v", [variant.code()], FLAGS), compiled(folder, f"{name}o", [path.read_text()])
+
+
+def found(library: ctypes.CDLL, x: np.ndarray) -> np.ndarray:
+    return run(library, {**inputs(), "x": x}, np.float32)["out"].astype(float)
+
+
+def test_a_mean_far_from_zero(tmp_path: Path) -> None:
+    """Ten million values around 10,000 with a variance of 1: at least as exact as one after the other."""
+    length = 10_000_000
+    x = (10_000 + np.random.default_rng(2).standard_normal(length)).astype(np.float32).astype(float)
+    mean, m2 = moments(x)
+    mine, original = (found(one, x) for one in best(tmp_path, "far", CASES["Welford"][0], length))
+    for place, want in enumerate((mean, m2)):
+        assert abs(mine[place] - want) <= max(abs(original[place] - want), 1e-6 * want), (mine, original, mean, m2)
+    assert abs(mine[1] - m2) < 1e-3 * m2
+
+
+def test_extreme_logits(tmp_path: Path) -> None:
+    mine, original = best(tmp_path, "logits", CASES["greatest and rescaled sum"][0], 50_000)
+    generator = np.random.default_rng(3)
+    x = generator.uniform(-1e4, 1e4, 50_000).astype(np.float32)
+    want = log_sum({"x": x.astype(float)})["out"]
+    assert np.allclose(found(mine, x)[:2], want, rtol=1e-6)
+    x[[7, 30_000]] = np.nan
+    assert np.array_equal(found(mine, x)[:2], found(original, x)[:2], equal_nan=True)
+    x[:] = -np.inf
+    assert np.array_equal(found(mine, x)[:2], found(original, x)[:2], equal_nan=True)
