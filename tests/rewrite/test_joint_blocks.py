@@ -298,7 +298,9 @@ def best(folder: Path, name: str, body: str, length: int) -> tuple[ctypes.CDLL, 
     )
     variant = rank(load(path).scops[0], options=OPTIONS).variants[0]
     assert variant.program.statements != load(path).scops[0].statements
-    return compiled(folder, f"{name}v", [variant.code()], FLAGS), compiled(folder, f"{name}o", [path.read_text()])
+    return compiled(folder, f"{name}v", [variant.code()], FLAGS), compiled(
+        folder, f"{name}o", [path.read_text()], FLAGS
+    )
 
 
 def found(library: ctypes.CDLL, x: np.ndarray) -> np.ndarray:
