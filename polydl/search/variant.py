@@ -139,8 +139,8 @@ class Variant:
     @property
     def too_much_memory(self) -> str | None:
         """Why it does not fit into `Origin.scratch`; None: it does. Raises QuotaExceeded."""
-        most = self.origin.scratch
-        if most is None or self.generated.memory.of_one <= most:
+        most, needed = self.origin.scratch, self.generated.memory.of_one
+        if most is None or needed <= most:
             return None
         return f"it takes more memory of its own for one thread than {most} bytes (--scratch)"
 
