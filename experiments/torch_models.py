@@ -1,6 +1,6 @@
-"""Small models in this file: eager PyTorch, Inductor with freezing and `backend="polydl"`, timed in turns.
+"""Models in this file: eager PyTorch, Inductor with freezing and `backend="polydl"`, timed in turns.
 
-    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--prepare] [--csv FILE]
+    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--no-inductor] [--prepare]
 
 Prints the median of each in milliseconds, and how polydl stands to the others. Weights are random. `--prepare` compiles
 and checks only, so that a later run finds everything in the caches. `--train`: forward and gradients of all parameters
@@ -14,7 +14,7 @@ import csv
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,239 @@ def mlp(width: int, classes: int) -> nn.Module:
     )
 
 
+def normed(*layers: nn.Module, width: int, activation: type[nn.Module] | None = nn.ReLU) -> nn.Sequential:
+    """Layers, a batch norm, an activation."""
+    return nn.Sequential(*layers, nn.BatchNorm2d(width), *([activation()] if activation else []))
+
+
+class Bottleneck(nn.Module):
+    """Of ResNet-50: 1x1, 3x3, 1x1, and a shortcut."""
+
+    def __init__(self, source: int, width: int, stride: int) -> None:
+        super().__init__()
+        out = 4 * width
+        self.body = nn.Sequential(
+            normed(nn.Conv2d(source, width, 1, bias=False), width=width),
+            normed(nn.Conv2d(width, width, 3, stride, 1, bias=False), width=width),
+            normed(nn.Conv2d(width, out, 1, bias=False), width=out, activation=None),
+        )
+        self.short: nn.Module = nn.Identity()
+        if source != out or stride != 1:
+            self.short = normed(nn.Conv2d(source, out, 1, stride, bias=False), width=out, activation=None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.body(x) + self.short(x))
+
+
+def resnet(depths: Sequence[int] = (3, 4, 6, 3), width: int = 64) -> nn.Module:
+    """ResNet-50 (He et al., 2016)."""
+    layers: list[nn.Module] = [normed(nn.Conv2d(3, width, 7, 2, 3, bias=False), width=width), nn.MaxPool2d(3, 2, 1)]
+    source = width
+    for stage, depth in enumerate(depths):
+        for k in range(depth):
+            layers.append(Bottleneck(source, width << stage, 2 if stage and not k else 1))
+            source = 4 * (width << stage)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(source, 1000))
+
+
+class Inverted(nn.Module):
+    """Of MobileNetV2: 1x1 to more channels, depthwise 3x3, 1x1 back."""
+
+    def __init__(self, source: int, out: int, stride: int, factor: int) -> None:
+        super().__init__()
+        inner = source * factor
+        self.same = source == out and stride == 1
+        first = [normed(nn.Conv2d(source, inner, 1, bias=False), width=inner, activation=nn.ReLU6)] * (factor != 1)
+        self.body = nn.Sequential(
+            *first,
+            normed(nn.Conv2d(inner, inner, 3, stride, 1, groups=inner, bias=False), width=inner, activation=nn.ReLU6),
+            normed(nn.Conv2d(inner, out, 1, bias=False), width=out, activation=None),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.body(x)
+        return x + found if self.same else found
+
+
+def mobilenet() -> nn.Module:
+    """MobileNetV2 (Sandler et al., 2018)."""
+    layers: list[nn.Module] = [normed(nn.Conv2d(3, 32, 3, 2, 1, bias=False), width=32, activation=nn.ReLU6)]
+    source = 32
+    for factor, out, times, stride in (
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+    ):  # fmt: skip
+        for k in range(times):
+            layers.append(Inverted(source, out, 1 if k else stride, factor))
+            source = out
+    last = normed(nn.Conv2d(source, 1280, 1, bias=False), width=1280, activation=nn.ReLU6)
+    return nn.Sequential(*layers, last, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
+
+
+class ConvNeXtBlock(nn.Module):
+    """Depthwise 7x7, layer norm of channels, two linear layers (Liu et al., 2022)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.depthwise, self.norm = nn.Conv2d(width, width, 7, padding=3, groups=width), nn.LayerNorm(width, eps=1e-6)
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.feed(self.norm(self.depthwise(x).permute(0, 2, 3, 1))) * self.scale
+        return x + found.permute(0, 3, 1, 2)
+
+
+class BertLayer(nn.Module):
+    """Attention and feed-forward network, each with a layer norm behind it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-12) for _ in range(2))
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        n, t, c = x.shape
+        q, k, v = (f(x).view(n, t, self.heads, -1).transpose(1, 2) for f in (self.query, self.key, self.value))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = self.norms[0](x + self.out(mixed.transpose(1, 2).reshape(n, t, c)))
+        found: Tensor = self.norms[1](x + self.feed(x))
+        return found
+
+
+class Bert(nn.Module):
+    """BERT-base without a head (Devlin et al., 2019)."""
+
+    def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(30522, width), nn.Embedding(512, width)
+        self.norm = nn.LayerNorm(width, eps=1e-12)
+        self.layers = nn.ModuleList(BertLayer(width, heads) for _ in range(layers))
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        places = torch.arange(tokens.shape[1])
+        x: Tensor = self.norm(self.words(tokens) + self.places(places))
+        mask = (places < lengths[:, None])[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+class Gpt(nn.Module):
+    """GPT-2 small (Radford et al., 2019): scores of the last token."""
+
+    def __init__(self, layers: int = 12, width: int = 768, heads: int = 12) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50257, width), nn.Embedding(1024, width)
+        self.blocks = nn.ModuleList(TransformerBlock(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return nn.functional.linear(self.norm(x[:, -1]), self.words.weight)
+
+
+class GptStep(Gpt):
+    """The same for one token behind others: their keys and values are (layers, 2, batch, heads, tokens, width)."""
+
+    def forward(self, token: Tensor, past: Tensor) -> Tensor:  # type: ignore[override]
+        x = self.words(token) + self.places.weight[past.shape[4]]
+        n, t, c = x.shape
+        for block, (keys, values) in zip(self.blocks, past, strict=True):
+            assert isinstance(block, TransformerBlock)
+            heads = block.heads
+            q, k, v = (y.view(n, t, heads, -1).transpose(1, 2) for y in block.qkv(block.norms[0](x)).chunk(3, -1))
+            k, v = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+            x = x + block.out(mixed.transpose(1, 2).reshape(n, t, c))
+            x = x + block.feed(block.norms[1](x))
+        return nn.functional.linear(self.norm(x[:, -1]), self.words.weight)
+
+
+class Dlrm(nn.Module):
+    """Sums of embeddings, products of pairs, two perceptrons (Naumov et al., 2019)."""
+
+    def __init__(self, tables: int = 8, rows: int = 10000, width: int = 64) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(tables))
+        self.bottom = nn.Sequential(nn.Linear(13, 512), nn.ReLU(), nn.Linear(512, width), nn.ReLU())
+        pairs = (tables + 1) * tables // 2
+        self.top = nn.Sequential(
+            nn.Linear(width + pairs, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 1), nn.Sigmoid()
+        )
+        self.pairs: Tensor
+        self.register_buffer("pairs", torch.tril_indices(tables + 1, tables + 1, -1))
+
+    def forward(self, dense: Tensor, indices: Tensor) -> Tensor:
+        x = self.bottom(dense)
+        rows = [table(indices[k]).sum(1) for k, table in enumerate(self.tables)]
+        all_rows = torch.stack((x, *rows), 1)
+        products = all_rows @ all_rows.transpose(1, 2)
+        found: Tensor = self.top(torch.cat((x, products[:, self.pairs[0], self.pairs[1]]), 1))
+        return found
+
+
+class UNet(nn.Module):
+    """Down three times and up again, with what was on the way down (Ronneberger et al., 2015)."""
+
+    def __init__(self, width: int = 32, depth: int = 3) -> None:
+        super().__init__()
+        widths = [width << k for k in range(depth + 1)]
+        self.down = nn.ModuleList(self.twice(a, b) for a, b in zip((3, *widths), widths, strict=False))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in reversed(widths[:-1]))
+        self.merge = nn.ModuleList(self.twice(2 * w, w) for w in reversed(widths[:-1]))
+        self.last = nn.Conv2d(width, 2, 1)
+
+    @staticmethod
+    def twice(source: int, out: int) -> nn.Module:
+        return nn.Sequential(
+            normed(nn.Conv2d(source, out, 3, padding=1, bias=False), width=out),
+            normed(nn.Conv2d(out, out, 3, padding=1, bias=False), width=out),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = []
+        for k, step in enumerate(self.down):
+            x = step(nn.functional.max_pool2d(x, 2) if k else x)
+            seen.append(x)
+        for up, merge, before in zip(self.up, self.merge, reversed(seen[:-1]), strict=True):
+            x = merge(torch.cat((up(x), before), 1))
+        found: Tensor = self.last(x)
+        return found
+
+
+def image(n: int, size: int) -> Inputs:
+    return (torch.randn(n, 3, size, size),)
+
+
+def tokens(n: int, count: int) -> Tensor:
+    return torch.randint(0, 30522, (n, count))
+
+
 MODELS: dict[str, Callable[[int], tuple[nn.Module, Inputs]]] = {
     "mlp": lambda n: (mlp(512, 10), (torch.randn(n, 512),)),
     "transformer block": lambda n: (TransformerBlock(256, 4), (torch.randn(n, 128, 256),)),
     "ResNet block": lambda n: (ResNetBlock(256), (torch.randn(n, 256, 14, 14),)),
+    "ConvNeXt block": lambda n: (ConvNeXtBlock(96), (torch.randn(n, 96, 56, 56),)),
     "norm chain": lambda n: (NormChain(768), (torch.randn(n, 128, 768), torch.randn(n, 128, 768))),
     "pointwise": lambda n: (Pointwise(), (torch.randn(n, 128, 768), torch.randn(n, 128, 768))),
+    "DLRM": lambda n: (Dlrm(), (torch.randn(64 * n, 13), torch.randint(0, 10000, (8, 64 * n, 4)))),
+    "ResNet-50": lambda n: (resnet(), image(n, 224)),
+    "MobileNetV2": lambda n: (mobilenet(), image(n, 224)),
+    "U-Net": lambda n: (UNet(), image(n, 96)),
+    "BERT-base": lambda n: (Bert(), (tokens(n, 128), torch.full((n,), 100))),
+    "GPT-2 prefill": lambda n: (Gpt(), (tokens(n, 128),)),
+    "GPT-2 decode": lambda n: (GptStep(), (tokens(n, 1), torch.randn(12, 2, n, 12, 128, 64))),
+    "small ResNet": lambda n: (resnet((1, 1), 16), image(n, 32)),
+    "small BERT": lambda n: (Bert(2, 64, 4), (tokens(n, 12), torch.full((n,), 9))),
+    "small GPT-2": lambda n: (Gpt(2, 64, 4), (tokens(n, 12),)),
+    "small GPT-2 decode": lambda n: (GptStep(2, 64, 4), (tokens(n, 1), torch.randn(2, 2, n, 4, 9, 16))),
+    "small U-Net": lambda n: (UNet(8, 2), image(n, 16)),
 }
+"""Those named small are for tests."""
 
 
 def agree(found: Tensor | tuple[Tensor, ...], expected: Tensor | tuple[Tensor, ...]) -> None:
@@ -117,14 +343,15 @@ def gradients(way: Callable[..., Tensor], model: nn.Module) -> Callable[..., tup
     """A function of inputs: the result of a model, and the gradients of parameters and inputs along it."""
 
     def step(*inputs: Tensor) -> tuple[Tensor, ...]:
-        given = [one.detach().requires_grad_() for one in inputs]
+        given = [one.detach().requires_grad_(one.is_floating_point()) for one in inputs]
+        floats = [one for one in given if one.requires_grad]
         result = way(*given)
-        return result.detach(), *torch.autograd.grad(result, [*given, *model.parameters()], result.detach())
+        return result.detach(), *torch.autograd.grad(result, [*floats, *model.parameters()], result.detach())
 
     return step
 
 
-def compared(name: str, batch: int, rounds: int, tune: bool, train: bool) -> dict[str, float]:
+def compared(name: str, batch: int, rounds: int, tune: bool, train: bool, inductor: bool) -> dict[str, float]:
     """Median milliseconds by way; without rounds an empty one, after checking."""
     torch.manual_seed(0)
     torch.compiler.reset()
@@ -137,12 +364,17 @@ def compared(name: str, batch: int, rounds: int, tune: bool, train: bool) -> dic
         "inductor": torch.compile(model, backend="inductor"),
         "polydl": torch.compile(model, backend="polydl", options=options),  # type: ignore[arg-type]
     }
+    if not rounds or not inductor:
+        del ways["inductor"]
     if train:
         ways = {k: gradients(way, model) for k, way in ways.items()}
     with torch.set_grad_enabled(train):
         expected = ways["eager"](*inputs)
-        for way in ways.values():
+        for k, way in ways.items():
+            begin = time.perf_counter()
             agree(way(*inputs), expected)
+            if not rounds:
+                print(f"{name}: {k}: first call {time.perf_counter() - begin:.2f} s", flush=True)
         if not rounds:
             print(f"{name}: {'; '.join(map(str, reports))}")
             return {}
@@ -158,27 +390,26 @@ def compared(name: str, batch: int, rounds: int, tune: bool, train: bool) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL")
+    parser.add_argument("models", nargs="*", default=[m for m in MODELS if not m.startswith("small")], metavar="MODEL")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--inductor", action=argparse.BooleanOptionalAction, default=True)
     given = parser.parse_args()
     torch._inductor.config.freezing = not given.train
     polydl.torch_backend.register()
     rows = []
-    for name in given.models or MODELS:
-        found = compared(name, given.batch, 0 if given.prepare else given.rounds, given.tune, given.train)
+    for name in given.models:
+        rounds = 0 if given.prepare else given.rounds
+        found = compared(name, given.batch, rounds, given.tune, given.train, given.inductor)
         if found:
             rows.append({"model": name, "batch": given.batch, **{k: round(v, 4) for k, v in found.items()}})
-            print(
-                f"{name:18} eager {found['eager']:8.3f} ms  inductor {found['inductor']:8.3f}"
-                f"  polydl {found['polydl']:8.3f}"
-                f"  {found['eager'] / found['polydl']:.2f}x eager  {found['inductor'] / found['polydl']:.2f}x inductor",
-                flush=True,
-            )
+            others = "  ".join(f"{k} {v:8.3f} ms" for k, v in found.items())
+            ratios = "  ".join(f"{v / found['polydl']:.2f}x {k}" for k, v in found.items() if k != "polydl")
+            print(f"{name:18} {others}  {ratios}", flush=True)
     if given.csv is not None and rows:
         with given.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))

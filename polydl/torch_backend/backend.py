@@ -16,7 +16,8 @@ from torch._guards import TracingContext
 from polydl.torch_backend import group_code
 from polydl.torch_backend.backend_options import BackendOptions, read
 from polydl.torch_backend.checked_call import Checked
-from polydl.torch_backend.graph_compiler import Function, Lowerings, compile_graph
+from polydl.torch_backend.graph_assembly import Function
+from polydl.torch_backend.graph_compiler import Lowerings, compile_graph
 from polydl.torch_backend.graph_report import Explained, GraphReport
 from polydl.torch_backend.groups import groups
 from polydl.torch_backend.model_export import Exported, written
@@ -73,7 +74,7 @@ def compiled(
 
     def one(part: fx.GraphModule) -> Function:
         eager = Checked.reference(part) if o.check else None
-        function, report, watches = compile_graph(part, static, o, lowerings)
+        function, report, watches = compile_graph(part, static, o, lowerings, keep=lowerings is _LOWERINGS)
         _watches.update(watches)
         _tell(report, o)
         return function if eager is None else Checked(function, eager, report)

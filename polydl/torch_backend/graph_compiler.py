@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,35 @@ import torch
 from torch import fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import call_extension, fold, group_code, region_plan, region_timing, straight_line
+from polydl.torch_backend import (
+    call_extension,
+    fold,
+    graph_assembly,
+    group_code,
+    region_plan,
+    region_timing,
+    stored_graph,
+    straight_line,
+)
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.decompositions import expand, forward_identities
+from polydl.torch_backend.graph_assembly import Function
 from polydl.torch_backend.graph_levels import Region, Unit, units
-from polydl.torch_backend.graph_report import GraphReport, GroupReport, RegionReport
-from polydl.torch_backend.graph_values import Reason
+from polydl.torch_backend.graph_report import GraphReport
+from polydl.torch_backend.graph_values import Reason, Value
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.node_kinds import Kind, Lowering, is_view, kinds, reason
-from polydl.torch_backend.region_plan import Group, Made
-
-RELEASED = 200_000.0
-"""Work of a region (floating-point operations plus bytes) from which its calls release the interpreter's lock: that
-takes as long as some 10 µs of work are worth."""
+from polydl.torch_backend.region_plan import Group, Made, RegionPlan
 
 _HEAVY = 1e6
 """Work of a group from which its products had better run in blocks."""
 _PRODUCTS = frozenset(
-    getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward")
-)
-
-Function = Callable[[list[Any]], Sequence[Any]]
-"""Takes a list of inputs, which it empties, and returns the outputs."""
+    getattr(torch.ops.aten, name)
+    for name in (
+        "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    )
+)  # fmt: skip
 
 
 class BackendWarning(UserWarning):
@@ -57,11 +64,14 @@ class Failed:
     """Operators that could not be compiled, and why."""
 
     nodes: dict[fx.Node, Reason] = field(default_factory=dict)
+    broken: bool = False
+    """Whether there was a warning."""
 
     def add(self, nodes: Sequence[fx.Node], error: Exception, text: str | None, o: BackendOptions) -> None:
         """One warning for a group; raises the error again if options say so."""
         if o.strict:
             raise PolyDLError(f"{nodes[0].name}: cannot be compiled: {error}") from error
+        self.broken = True
         kind = "" if isinstance(error, PolyDLError) else f"{type(error).__name__}: "
         names = ", ".join(node.name for node in nodes)
         kept = f" (its C is {_kept(text)})" if text is not None else ""
@@ -78,30 +88,57 @@ def _kept(text: str) -> Path:
 
 
 def compile_graph(
-    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings, *, keep: bool = False
 ) -> tuple[Function, GraphReport, list[Any]]:
     """The function of a graph, its report, and the watches on its parameters (`call_extension`).
 
     `static` are the numbers of inputs that are the same tensors in every call. Every node has `meta["val"]`; the graph
     is changed. Raises PolyDLError for an operator without loops if options are strict; other failures leave a group to
-    eager PyTorch, with a BackendWarning.
+    eager PyTorch, with a BackendWarning. `keep`: whether a graph that was compiled before is taken from the cache.
     """
     begin = time.perf_counter()
-    gm, parts = prepared(gm, static, o, lowerings)
-    failed = Failed()
     module = call_extension.calls(o.cc)
+    key = stored_graph.key(gm, static, o) if keep else None
+    stored = None if key is None else stored_graph.read(key)
+    if stored is None:
+        stored = _compiled(gm, static, o, lowerings, module, key)
+    function, report, watches = stored_graph.assembled(*stored, gm, o, module)
+    return function, replace(report, seconds=time.perf_counter() - begin), watches
+
+
+def _compiled(
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings, module: Any, key: str | None
+) -> tuple[stored_graph.Stored, dict[str, GroupCode]]:
+    """What the function of a graph is made of, and the code of its groups by their keys. It is kept under a key, unless
+    something could not be compiled: that is told again next time."""
+    rest, parts = prepared(gm, static, o, lowerings)
+    failed = Failed()
     while True:
-        built = build(gm, o, lowerings, failed)
-        regions, reports = _called(built.units, built.made, module)
-        if not o.tune or o.strict or not _left_to_eager(built.units, regions, failed):
+        built = build(rest, o, lowerings, failed)
+        planned = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
+        if not o.tune or o.strict or not _left_to_eager(built.units, planned, failed, module):
             break
-    folds, watches = _folds(gm, parts, o, module)
-    function, text = straight_line.function_of(gm, built.units, regions, folds)
-    seconds = time.perf_counter() - begin
-    report = GraphReport(
-        built.operators, tuple(reports), built.reasons, sum(part.results for part in parts), text, seconds
-    )
-    return function, report, watches
+    regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in planned.items()}
+    calls = {
+        n: straight_line.RegionCall(f"polydl_region_{n}", _nodes(plan.inputs), _nodes(plan.outputs))
+        for n, plan in planned.items()
+    }
+    folds, computed = _folds(rest, parts)
+    lines = straight_line.function_of(rest, built.units, calls, folds)
+    results = sum(part.results for part in parts)
+    stored = stored_graph.Stored(lines, regions, computed, built.reasons, built.operators, results)
+    if key is not None and not failed.broken:
+        stored_graph.write(key, stored)
+    return stored, {one.code.key: one.code for made in built.made.values() for one in made}
+
+
+def _region_of(unit: Unit) -> Region:
+    assert isinstance(unit, Region)
+    return unit
+
+
+def _nodes(values: Sequence[Value]) -> tuple[fx.Node, ...]:
+    return tuple(value.node for value in values)
 
 
 def prepared(
@@ -154,30 +191,17 @@ def build(
             return Built(cut, made, tuple(reasons), operators)
 
 
-def _called(
-    cut: Sequence[Unit], made: Mapping[int, Sequence[Made]], module: Any
-) -> tuple[dict[int, straight_line.RegionCall], list[RegionReport]]:
-    """The calls of the regions, by the number of the unit, and what is said of them."""
-    calls: dict[int, straight_line.RegionCall] = {}
-    reports: list[RegionReport] = []
-    for number, groups in made.items():
-        unit = cut[number]
-        assert isinstance(unit, Region)
-        calls[number], report = _region(unit, groups, module)
-        reports.append(report)
-    return calls, reports
-
-
-def _left_to_eager(cut: Sequence[Unit], regions: Mapping[int, straight_line.RegionCall], failed: Failed) -> bool:
+def _left_to_eager(cut: Sequence[Unit], planned: Mapping[int, RegionPlan], failed: Failed, module: Any) -> bool:
     """Whether a region was measured to be slower than eager PyTorch; it is left to that."""
     before = len(failed.nodes)
-    for number, call in regions.items():
-        unit = cut[number]
-        assert isinstance(unit, Region)
-        mine, eager = region_timing.seconds(call, unit.nodes)
+    for number, plan in planned.items():
+        nodes = _region_of(cut[number]).nodes
+        codes = [step.made.code for step in plan.steps]
+        function, _ = graph_assembly.region(graph_assembly.data_of(plan), codes, module)
+        mine, eager = region_timing.seconds(function, _nodes(plan.inputs), _nodes(plan.outputs), nodes)
         if mine > region_timing.MARGIN * eager:
             why = f"its region was measured: {1e6 * mine:.1f} µs, {1e6 * eager:.1f} µs in eager PyTorch"
-            failed.nodes.update((node, reason(node, why)) for node in unit.nodes if not is_view(node))
+            failed.nodes.update((node, reason(node, why)) for node in nodes if not is_view(node))
     return len(failed.nodes) > before
 
 
@@ -293,79 +317,21 @@ def _raise(error: Exception) -> GroupCode:
     raise error
 
 
-def _region(unit: Region, made: Sequence[Made], module: Any) -> tuple[straight_line.RegionCall, RegionReport]:
-    """The call of a region's groups, in order."""
-    plan = region_plan.planned(unit, made)
-    calls = tuple((step.made.code.address, step.numbers) for step in plan.steps)
-    bounds = tuple(
-        dict.fromkeys(
-            (bound.number, bound.bytes, bound.sizes, bound.strides, bound.least, bound.most)
-            for step in plan.steps
-            for bound in step.bounds
-        )
-    )
-    work = sum(one.group.work for one in made)
-    function = module.Region(
-        len(plan.inputs), tuple((value.sizes, value.strides, value.dtype) for value in plan.outputs), plan.offsets,
-        plan.arena, calls, work >= RELEASED, bounds, tuple(one.code.library for one in made),
-    )  # fmt: skip
-    reports = tuple(
-        GroupReport(
-            one.code.name, tuple(node.name for node in one.group.nodes),
-            tuple(str(node.target) for node in one.group.nodes), one.code.how, one.code.variants, one.code.notes,
-            one.group.work,
-            one.code.written, one.code.text, one.code.file,
-        )
-        for one in made
-    )  # fmt: skip
-    call = straight_line.RegionCall(function, tuple(value.node for value in plan.inputs), unit.wanted)
-    return call, RegionReport(reports, len(plan.inputs), len(plan.outputs), plan.arena)
-
-
 def _folds(
-    gm: fx.GraphModule, parts: Sequence[fold.Part], o: BackendOptions, module: Any
-) -> tuple[list[straight_line.FoldCall], list[Any]]:
-    """The calls of what depends on parameters alone, and their watches."""
+    gm: fx.GraphModule, parts: Sequence[fold.Part]
+) -> tuple[list[straight_line.FoldCall], dict[str, straight_line.Lines]]:
+    """The calls of what depends on parameters alone, and the functions by the names that are called."""
     placeholders = gm.graph.find_nodes(op="placeholder")
     following = iter(placeholders[len(placeholders) - sum(part.results for part in parts) :])
     calls: list[straight_line.FoldCall] = []
-    watches: list[Any] = []
+    functions: dict[str, straight_line.Lines] = {}
     for part in parts:
         found, _ = kinds(part.gm.graph, _nothing)
-        run, _ = straight_line.function_of(part.gm, units(part.gm.graph, found), {})
-        watch = (_Frozen if o.weights == "frozen" else module.Watch)(_computed(run))
-        watches.append(watch)
-        outputs = tuple(next(following) for _ in range(part.results))
-        calls.append(straight_line.FoldCall(watch, part.inputs, outputs))
-    return calls, watches
+        name = f"polydl_fold_{len(calls)}"
+        functions[name] = straight_line.function_of(part.gm, units(part.gm.graph, found), {})
+        calls.append(straight_line.FoldCall(name, part.inputs, tuple(next(following) for _ in range(part.results))))
+    return calls, functions
 
 
 def _nothing(node: fx.Node) -> Reason:
     return reason(node, "it is computed of parameters, when they change")
-
-
-def _computed(run: Function) -> Callable[..., Any]:
-    def compute(*tensors: torch.Tensor) -> Any:
-        with torch.no_grad():
-            return run(list(tensors))
-
-    return compute
-
-
-class _Frozen:
-    """What was computed of tensors once, whatever happens to them."""
-
-    def __init__(self, compute: Callable[..., Any]) -> None:
-        self._compute = compute
-        self._result: Any = None
-        self.computed = 0
-
-    def __call__(self, *tensors: torch.Tensor) -> Any:
-        if self._result is None:
-            self._result = self._compute(*tensors)
-            self.computed += 1
-        return self._result
-
-    def forget(self) -> None:
-        """Forget the result, so that the next call computes it."""
-        self._result = None

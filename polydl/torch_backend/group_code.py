@@ -36,7 +36,7 @@ _TEXTS = Cache("torch_texts", ".json", 5000)
 _TIMEOUT = 300.0
 """Seconds that the compiler may take for a group."""
 ENTRY = "polydl_call"
-_FORMAT = 3
+_FORMAT = 4
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 
@@ -45,6 +45,8 @@ _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 class GroupCode:
     """A group's function in this process."""
 
+    key: str
+    """Of its entries in the cache."""
     name: str
     """Of the C function."""
     how: str
@@ -93,7 +95,7 @@ def begun(
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
     flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
-    key = key_of(_parts(name, how, flags, o))
+    key = key_of([name, *parts(how, flags, o)])
     with _lock:
         found = _loaded.get(key)
     if found is not None:
@@ -101,7 +103,10 @@ def begun(
     written = text(name)
     searched, path = _from_cache(key)
     if searched is None or path is None:
-        searched = _Searched(written, (), (), 0) if how == "as written" else _optimized(written, name, how, flags, o)
+        if how == "as written":
+            searched = _Searched(written, written, (), (), 0)
+        else:
+            searched = _optimized(written, name, how, flags, o)
         compiling = compilers.submit(_compiled, key, searched.text + entry(name, arguments, ENTRY), flags, o)
         _TEXTS.write(key, json.dumps(asdict(searched)).encode())
 
@@ -116,24 +121,39 @@ def begun(
     return lambda: _loaded_code(key, name, how, written, searched, waited())
 
 
+def known(key: str, name: str, how: str) -> GroupCode | None:
+    """The code of a group that was made before, here or by another process; None if it is in no cache. Raises
+    ToolchainError where it cannot be loaded."""
+    with _lock:
+        found = _loaded.get(key)
+    if found is not None:
+        return found
+    searched, path = _from_cache(key)
+    if searched is None or path is None:
+        return None
+    return _loaded_code(key, name, how, searched.written, searched, path)
+
+
 def made(text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool, branches: bool) -> GroupCode:
     """The code of a group, as `begun` makes it."""
     with ThreadPoolExecutor(1) as compilers:
         return begun(text, arguments, o, compilers, search=search, branches=branches)()
 
 
-def _parts(name: str, how: str, flags: Sequence[str], o: BackendOptions) -> list[str | bytes]:
-    """What the code depends on."""
+def parts(how: str, flags: Sequence[str], o: BackendOptions) -> list[str | bytes]:
+    """What the code of a group depends on beside its text."""
     processor = read_processor()
     machine = (platform.machine(), processor.vendor, processor.family, processor.model, sorted(processor.flags))
     asked = (_FORMAT, how, tuple(flags), o.threads, o.reassociate, o.fast_math)
-    return [polydl.base.version.__version__, name, repr(machine), repr(asked), *compiler_parts(o.cc, ())]
+    return [polydl.base.version.__version__, repr(machine), repr(asked), *compiler_parts(o.cc, ())]
 
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
     """What polydl made of a group's text."""
 
+    written: str
+    """The group's text."""
     text: str
     variants: tuple[str, ...]
     notes: tuple[str, ...]
@@ -146,10 +166,9 @@ def _from_cache(key: str) -> tuple[_Searched | None, Path | None]:
     document = _TEXTS.read(key)
     if document is None or _OBJECTS.read(key) is None:
         return None, None
-    known = json.loads(document)
-    return _Searched(known["text"], tuple(known["variants"]), tuple(known["notes"]), known["kernels"]), _OBJECTS.path(
-        key
-    )
+    said = json.loads(document)
+    found = _Searched(said["written"], said["text"], tuple(said["variants"]), tuple(said["notes"]), said["kernels"])
+    return found, _OBJECTS.path(key)
 
 
 def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searched, path: Path) -> GroupCode:
@@ -161,7 +180,17 @@ def _loaded_code(key: str, name: str, how: str, written: str, searched: _Searche
     if address is None:
         raise ToolchainError(f"the code of {name} has no {ENTRY}")
     code = GroupCode(
-        name, how, searched.variants, searched.notes, searched.kernels, written, searched.text, path, address, library
+        key,
+        name,
+        how,
+        searched.variants,
+        searched.notes,
+        searched.kernels,
+        written,
+        searched.text,
+        path,
+        address,
+        library,
     )
     with _lock:
         return _loaded.setdefault(key, code)
@@ -181,7 +210,7 @@ def _optimized(written: str, name: str, how: str, flags: tuple[str, ...], o: Bac
         done = optimize(written, Path(folder, "group.c"), options, run=measured)
     variants = tuple(one.chosen.id for one in done.scops if one.chosen is not None)
     used = sum(1 for one in done.scops if one.chosen is not None for _ in kernels(one.chosen.tree))
-    return _Searched(done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
+    return _Searched(written, done.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
 
 
 def entry(name: str, arguments: int, called: str) -> str:

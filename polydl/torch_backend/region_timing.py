@@ -13,7 +13,7 @@ from torch import fx
 from polydl.torch_backend.graph_levels import units
 from polydl.torch_backend.graph_values import value_of
 from polydl.torch_backend.node_kinds import kinds, reason
-from polydl.torch_backend.straight_line import RegionCall, function_of
+from polydl.torch_backend.straight_line import function_of
 
 _ROUNDS = 9
 _LEAST = 0.002
@@ -22,12 +22,14 @@ MARGIN = 1.05
 """How many times as long as eager PyTorch a region may take before it is left to it: what is within noise is not."""
 
 
-def seconds(call: RegionCall, nodes: Sequence[fx.Node]) -> tuple[float, float]:
-    """Median seconds of a region's call and of its nodes in eager PyTorch, timed in turns, on inputs of random floats
-    and of zeros elsewhere."""
-    inputs = [_input(node) for node in call.inputs]
-    eager = _eager(call, nodes)
-    ways: tuple[Callable[[], Any], ...] = (lambda: call.function(*inputs), lambda: eager(list(inputs)))
+def seconds(
+    function: Callable[..., Any], read: Sequence[fx.Node], made: Sequence[fx.Node], nodes: Sequence[fx.Node]
+) -> tuple[float, float]:
+    """Median seconds of a region's function, which takes the tensors `read` and gives those `made`, and of its nodes in
+    eager PyTorch, timed in turns, on inputs of random floats and of zeros elsewhere."""
+    inputs = [_input(node) for node in read]
+    eager = _eager(read, made, nodes)
+    ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(inputs)))
     with torch.no_grad():
         times = [max(1, int(_LEAST / max(_sample(way, 2), 1e-7))) for way in ways]
         samples = [[_sample(way, n) for way, n in zip(ways, times, strict=True)] for _ in range(_ROUNDS)]
@@ -50,17 +52,16 @@ def _input(node: fx.Node) -> torch.Tensor:
     return storage.as_strided(value.sizes, value.strides)
 
 
-def _eager(call: RegionCall, nodes: Sequence[fx.Node]) -> Callable[[list[Any]], Any]:
+def _eager(read: Sequence[fx.Node], made: Sequence[fx.Node], nodes: Sequence[fx.Node]) -> Callable[[list[Any]], Any]:
     """The nodes of a region as a function of its inputs."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
-    for node in call.inputs:
+    for node in read:
         copies[node] = graph.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     for node in nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    graph.output(tuple(copies[node] for node in call.outputs))
+    graph.output(tuple(copies[node] for node in made))
     gm = fx.GraphModule(torch.nn.Module(), graph)
     found, _ = kinds(gm.graph, lambda node: reason(node, "timed"))
-    function, _ = function_of(gm, units(gm.graph, found), {})
-    return function
+    return function_of(gm, units(gm.graph, found), {}).function(gm, {})

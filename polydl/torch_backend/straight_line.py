@@ -24,7 +24,8 @@ _numbers = count()
 class RegionCall:
     """How a region is called."""
 
-    function: Callable[..., Any]
+    name: str
+    """Of the global that is its function."""
     inputs: tuple[fx.Node, ...]
     outputs: tuple[fx.Node, ...]
     """One is returned as it is, several as a tuple."""
@@ -34,17 +35,40 @@ class RegionCall:
 class FoldCall:
     """What is computed of inputs, or taken from an earlier call: the placeholders that it gives values to."""
 
-    function: Callable[..., Any]
+    name: str
+    """Of the global that is its function."""
     inputs: tuple[int, ...]
     outputs: tuple[fx.Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A Python function, which takes a list of inputs and empties it: its text and its globals."""
+
+    text: str
+    names: Mapping[str, Any]
+    """Its globals, but for attributes and the functions of regions and folds."""
+    attributes: Mapping[str, str]
+    """Globals that are tensors of the graph's module: name -> attribute."""
+
+    def function(self, gm: fx.GraphModule, more: Mapping[str, Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
+        """The function; `more` are the functions of regions and folds. Tracebacks show its lines."""
+        file = f"<polydl graph {next(_numbers)}>"
+        linecache.cache[file] = (len(self.text), None, self.text.splitlines(keepends=True), file)
+        given = {**self.names, **more, **{name: _attribute(gm, one) for name, one in self.attributes.items()}}
+        exec(compile(self.text, file, "exec"), given)
+        function: Callable[[list[Any]], tuple[Any, ...]] = given["polydl_run"]
+        return function
+
+
 @dataclass(slots=True)
-class _Lines:
+class _Writer:
     """The lines of the function, each with the names that it sets and reads."""
 
     names: dict[str, Any] = field(default_factory=dict)
     """What the function's globals are."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    """Those that are tensors of the graph's module, and their attributes."""
     lines: list[tuple[str, list[str], list[str]]] = field(default_factory=list)
     """Text, names set, names read."""
     known: set[fx.Node] = field(default_factory=set)
@@ -54,7 +78,7 @@ class _Lines:
         """A name or literal that stands for a value."""
         if value is None or isinstance(value, bool) or type(value) is int:
             return repr(value)
-        name = f"_c{len(self.names)}"
+        name = f"polydl_c{len(self.names)}"
         self.names[name] = value
         return name
 
@@ -75,9 +99,9 @@ class _Lines:
             return f"slice({ends})"
         return self.constant(value)
 
-    def call(self, function: object, inputs: Sequence[str], outputs: Sequence[str], always_tuple: bool) -> None:
+    def call(self, function: str, inputs: Sequence[str], outputs: Sequence[str], always_tuple: bool) -> None:
         given = ", ".join(outputs) + ("," if len(outputs) == 1 and always_tuple else "")
-        self.lines.append((f"{given} = {self.constant(function)}({', '.join(inputs)})", list(outputs), list(inputs)))
+        self.lines.append((f"{given} = {function}({', '.join(inputs)})", list(outputs), list(inputs)))
 
     def node(self, node: fx.Node) -> None:
         """The lines that run a node, after those of views that it reads."""
@@ -88,7 +112,7 @@ class _Lines:
             self.node(one)
         read: list[str] = []
         if node.op == "get_attr":
-            self.names[node.name] = _attribute(node)
+            self.attributes[node.name] = str(node.target)
             return
         args = [self.argument(one, read) for one in node.args]
         args += [f"{name}={self.argument(one, read)}" for name, one in node.kwargs.items()]
@@ -105,17 +129,16 @@ class _Lines:
 
 def function_of(
     gm: fx.GraphModule, units: Sequence[Unit], regions: Mapping[int, RegionCall], folds: Sequence[FoldCall] = ()
-) -> tuple[Callable[[list[Any]], tuple[Any, ...]], str]:
-    """The function, which takes a list of inputs and empties it, and its text. `regions` has the call of each of the
-    units that is a region, by its number; nodes that need nothing to run but what is there (views) come where they are
-    read first."""
-    made = _Lines()
+) -> Lines:
+    """The function of a graph. `regions` has the call of each of the units that is a region, by its number; nodes that
+    need nothing to run but what is there (views) come where they are read first."""
+    made = _Writer()
     placeholders = gm.graph.find_nodes(op="placeholder")
     folded = {node for fold in folds for node in fold.outputs}
     inputs = [node for node in placeholders if node not in folded]
     made.known.update(placeholders)
     for fold in folds:
-        made.call(fold.function, [inputs[i].name for i in fold.inputs], [n.name for n in fold.outputs], True)
+        made.call(fold.name, [inputs[i].name for i in fold.inputs], [n.name for n in fold.outputs], True)
     for i, unit in enumerate(units):
         if isinstance(unit, fx.Node):
             made.node(unit)
@@ -123,7 +146,7 @@ def function_of(
         call = regions[i]
         for node in call.inputs:
             made.node(node)
-        made.call(call.function, [n.name for n in call.inputs], [n.name for n in call.outputs], False)
+        made.call(call.name, [n.name for n in call.inputs], [n.name for n in call.outputs], False)
         made.known.update(call.outputs)
     (output,) = gm.graph.find_nodes(op="output")
     read: list[str] = []
@@ -132,10 +155,7 @@ def function_of(
     returned = made.argument(tuple(output.args[0]), read)
     made.lines.append((f"return {returned}", [], read))
     text = _text([node.name for node in inputs], made.lines)
-    file = f"<polydl graph {next(_numbers)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    exec(compile(text, file, "exec"), made.names)
-    return made.names["polydl_run"], text
+    return Lines(text, made.names, made.attributes)
 
 
 def _text(inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]]]) -> str:
@@ -157,8 +177,8 @@ def _text(inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]
     return text
 
 
-def _attribute(node: fx.Node) -> Any:
-    found: Any = node.graph.owning_module
-    for name in str(node.target).split("."):
+def _attribute(gm: fx.GraphModule, attribute: str) -> Any:
+    found: Any = gm
+    for name in attribute.split("."):
         found = getattr(found, name)
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +17,7 @@ from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import group_code
+from polydl.torch_backend import graph_compiler, group_code, region_timing, stored_graph
 from polydl.torch_backend.backend import compiled
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.checked_call import Checked
@@ -232,9 +235,9 @@ def test_code_is_cached_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_another_processor_has_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = group_code._parts("name", "ranked", (), BackendOptions())
+    key = group_code.parts("ranked", (), BackendOptions())
     monkeypatch.setattr(group_code.platform, "machine", lambda: "riscv64")
-    assert group_code._parts("name", "ranked", (), BackendOptions()) != key
+    assert group_code.parts("ranked", (), BackendOptions()) != key
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
@@ -298,13 +301,32 @@ def test_a_region_that_is_measured_slower_is_left_to_eager(slower: bool) -> None
 
 
 @pytest.mark.parametrize("kernels", [0, 1])
+def test_large_attention_without_a_microkernel_is_left_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels: int
+) -> None:
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    group_code.forget()
+    searched = group_code._Searched
+    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, written, (), (), kernels))
+    q, k, v = (torch.randn(1, 8, 64, 32) for _ in range(3))
+    function = lambda q, k, v: (nn.functional.scaled_dot_product_attention(q, k, v),)  # noqa: E731
+    with torch.no_grad():
+        run, report, _ = compile_graph(graph(function, [q, k, v]), (), BackendOptions(), LOWERINGS)
+        torch.testing.assert_close(run([q, k, v])[0], function(q, k, v)[0], rtol=1e-4, atol=1e-4)
+    assert [one.target for one in report.eager if "no microkernel" in one.why] == [
+        "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    ] * (1 - kernels)
+    group_code.forget()
+
+
+@pytest.mark.parametrize("kernels", [0, 1])
 def test_large_products_without_a_microkernel_are_left_to_pytorch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels: int
 ) -> None:
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     group_code.forget()
     searched = group_code._Searched
-    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, (), (), kernels))
+    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, written, (), (), kernels))
     x, w = torch.randn(128, 128), torch.randn(128, 128)
     gm = graph(lambda x, w: ((x @ w).relu() + 1, x.exp()), [x, w])
     run, report, _ = compile_graph(gm, (), BackendOptions(), LOWERINGS)
@@ -312,3 +334,133 @@ def test_large_products_without_a_microkernel_are_left_to_pytorch(
     assert any("exp" in one for group in report.groups for one in group.nodes)
     assert [one.target for one in report.eager if "no microkernel" in one.why].count("aten.mm.default") == 1 - kernels
     group_code.forget()
+
+
+def whole(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], inputs: Sequence[Tensor], **options: Any
+) -> tuple[Any, int]:
+    """What the graph gives that `compiled` makes, and how many graphs were looked at for it."""
+    looked: list[int] = []
+    prepared = graph_compiler.prepared
+
+    def counted(*args: Any) -> Any:
+        looked.append(1)
+        return prepared(*args)
+
+    monkeypatch.setattr(graph_compiler, "prepared", counted)
+    group_code.forget()
+    run = compiled(graph(function, inputs), (), BackendOptions(**options))
+    return run(list(inputs)), len(looked)
+
+
+def network(x: Tensor) -> tuple[Tensor, ...]:
+    y = torch.sort((x @ x).softmax(-1) * 2.5)[0].to(torch.float64)
+    return y, torch.full((3,), float("-inf")), x.t(), torch.clamp(y, min=0.25).sum(dtype=torch.float32)
+
+
+def test_a_graph_that_was_compiled_before_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    x = torch.randn(5, 5)
+    first, looked = whole(monkeypatch, network, [x])
+    again, then = whole(monkeypatch, network, [x])
+    assert (looked, then) == (1, 0)
+    for one, other, wanted in zip(first, again, network(x), strict=True):
+        assert torch.equal(one, other)
+        assert one.stride() == other.stride()
+        torch.testing.assert_close(one, wanted)
+    for other_graph, options in (
+        (lambda x: network(x * 1), {}), (network, {"least_work": 1.0}), (network, {"weights": "live"}),
+    ):  # fmt: skip
+        assert whole(monkeypatch, other_graph, [x], **options)[1] == 1
+    assert whole(monkeypatch, network, [torch.randn(6, 6)])[1] == 1
+    assert whole(monkeypatch, network, [torch.randn(5, 5).t()])[1] == 1
+
+
+@pytest.mark.parametrize("how", ["cut", "foreign", "form", "operator", "code"])
+def test_a_stored_graph_that_cannot_be_used_is_made_anew(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    x = torch.randn(5, 5)
+    whole(monkeypatch, network, [x])
+    (entry,) = (tmp_path / "torch_graphs").iterdir()
+    cache, key = stored_graph._GRAPHS, entry.stem
+    document = cache.read(key)
+    assert document is not None
+    if how == "cut":
+        entry.write_bytes(entry.read_bytes()[:300])
+    elif how == "foreign":
+        cache.write(key, b'["something else"]')
+    elif how == "form":
+        cache.write(key, document.replace(b'"format": 1', b'"format": 0'))
+    elif how == "operator":
+        cache.write(key, document.replace(b"aten.sort.default", b"aten.sorts.default"))
+    else:
+        for one in (tmp_path / "torch_groups").iterdir():
+            one.unlink()
+    if how == "code":
+        found, looked = whole(monkeypatch, network, [x])
+    else:
+        with pytest.warns(UserWarning, match="made anew"):
+            found, looked = whole(monkeypatch, network, [x])
+    assert looked == 1
+    torch.testing.assert_close(found[0], network(x)[0])
+    assert whole(monkeypatch, network, [x])[1] == 0
+
+
+def test_stored_graphs_compute_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Random graphs: those from the cache are those that were compiled."""
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    for seed in range(300, 312):
+        function, inputs = random_function(seed)
+        first, _ = whole(monkeypatch, function, inputs, groups=0)
+        again, looked = whole(monkeypatch, function, inputs, groups=0)
+        assert looked == 0
+        for one, other in zip(first, again, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+            assert one.stride() == other.stride()
+
+
+def test_what_was_measured_slower_stays_eager_without_measuring_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    timed: list[int] = []
+
+    def slower(*_: Any) -> tuple[float, float]:
+        timed.append(1)
+        return 2.0, 1.0
+
+    monkeypatch.setattr(region_timing, "seconds", slower)
+    reports: list[GraphReport] = []
+    for _ in range(2):
+        group_code.forget()
+        gm = graph(lambda x: (x.exp() + 1,), [torch.ones(3)])
+        run = compiled(gm, (), BackendOptions(tune=True, report=reports.append))
+        torch.testing.assert_close(run([torch.ones(3)])[0], torch.ones(3).exp() + 1)
+    assert timed == [1]
+    assert [str(one) for one in reports[0].eager] == [str(one) for one in reports[1].eager]
+    assert "measured" in reports[1].eager[0].why
+
+
+def test_many_processes_at_once(tmp_path: Path) -> None:
+    """Each finds the cache empty or half full, and computes the right thing."""
+    code = (
+        "import torch, polydl.torch_backend as b; b.register()\n"
+        "m = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.LayerNorm(7)).eval()\n"
+        "x = torch.randn(3, 5)\n"
+        "with torch.no_grad():\n"
+        "    torch.testing.assert_close(torch.compile(m, backend='polydl')(x), m(x))\n"
+        "print('right')\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    environment = {"PYTHONPATH": str(root), "PATH": os.environ["PATH"], "POLYDL_CACHE": str(tmp_path)}
+    command = [sys.executable, "-W", "error::UserWarning", "-c", code]
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for one in started:
+        told, wrong = one.communicate(timeout=200)
+        assert told == "right\n", wrong
+    assert len(list((tmp_path / "torch_graphs").glob("*.json"))) == 1
