@@ -1,6 +1,6 @@
 """Models in this file: eager PyTorch, Inductor with freezing and `backend="polydl"`, timed in turns.
 
-    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--no-inductor] [--prepare]
+    python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--no-inductor]
 
 Prints the median of each in milliseconds, and how polydl stands to the others. Weights are random. `--prepare` compiles
 and checks only, so that a later run finds everything in the caches. `--train`: forward and gradients of all parameters

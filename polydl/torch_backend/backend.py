@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch._guards import TracingContext
 
+from polydl.base.errors import PolyDLError
 from polydl.torch_backend import group_code
 from polydl.torch_backend.backend_options import BackendOptions, read
 from polydl.torch_backend.checked_call import Checked
@@ -21,6 +22,7 @@ from polydl.torch_backend.graph_compiler import Lowerings, compile_graph
 from polydl.torch_backend.graph_report import Explained, GraphReport
 from polydl.torch_backend.groups import groups
 from polydl.torch_backend.model_export import Exported, written
+from polydl.torch_backend.node_kinds import reason
 from polydl.torch_backend.sizes import PerSizes, symbolic
 from polydl.torch_backend.support import lowering
 
@@ -79,7 +81,14 @@ def compiled(
         _tell(report, o)
         return function if eager is None else Checked(function, eager, report)
 
-    return PerSizes(gm, one, o.sizes) if symbolic(gm) else one(gm)
+    def beyond(whole: fx.GraphModule) -> None:
+        why = f"there is code for {o.sizes} other sizes already"
+        reasons = tuple(reason(node, why) for node in whole.graph.nodes if node.op == "call_function")
+        if o.strict:
+            raise PolyDLError(f"{reasons[0]}", hint="the option 'sizes' says for how many sizes there is code")
+        _tell(GraphReport(len(reasons), (), reasons, 0, "", 0.0), o)
+
+    return PerSizes(gm, one, o.sizes, beyond) if symbolic(gm) else one(gm)
 
 
 def _static_inputs() -> tuple[int, ...]:

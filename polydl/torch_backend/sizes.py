@@ -34,10 +34,14 @@ def _has_symbol(value: Any) -> bool:
 
 class PerSizes:
     """The function of a graph with symbolic sizes: `make(static graph)` for the first `most` sizes that come, and eager
-    PyTorch for others."""
+    PyTorch for others; `beyond(graph)` is told of the first of these, and may refuse it."""
 
-    def __init__(self, gm: fx.GraphModule, make: Callable[[fx.GraphModule], Function], most: int) -> None:
-        self._gm, self._make, self._most = gm, make, most
+    def __init__(
+        self, gm: fx.GraphModule, make: Callable[[fx.GraphModule], Function], most: int,
+        beyond: Callable[[fx.GraphModule], None],
+    ) -> None:  # fmt: skip
+        self._gm, self._make, self._most, self._beyond = gm, make, most, beyond
+        self._told = False
         self._eager = fx.Interpreter(gm)
         self._made: dict[tuple[Any, ...], Function] = {}
         self._lock = threading.Lock()
@@ -57,6 +61,9 @@ class PerSizes:
                 function = self._made.get(key)
         if function is not None:
             return function(inputs)
+        if not self._told:
+            self._beyond(self._gm)
+            self._told = True
         given = list(inputs)
         inputs.clear()
         found: Sequence[Any] = self._eager.run(*given)

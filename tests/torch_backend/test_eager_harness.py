@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from polydl.base.errors import PolyDLError
 from polydl.torch_backend.graph_report import GraphReport
 
 
@@ -285,7 +286,38 @@ def test_new_sizes_recompile_once() -> None:
             frames.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     assert frames[1] - frames[0] == 1
     assert len(set(frames[1:])) == 1
-    assert len(reports) == 1 + 3
+    assert len(reports) == 1 + 3 + 1
+    assert reports[-1].eager
+    assert all("code for 3 other sizes" in one.why for one in reports[-1].eager)
+
+
+@pytest.mark.parametrize("way", ["dynamic", "mark"])
+def test_sizes_that_are_said_to_change_compile_once(way: str) -> None:
+    """`dynamic=True` and `mark_dynamic`: Dynamo makes one graph, polydl code for each size."""
+    model = block().eval()
+    reports: list[GraphReport] = []
+    compiled = torch.compile(
+        model, backend="polydl", dynamic=way == "dynamic" or None, options={"report": reports.append}
+    )
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    with torch.no_grad():
+        for batch in (4, 9, 5, 4, 9):
+            x = torch.randn(batch, 6)
+            if way == "mark":
+                torch._dynamo.mark_dynamic(x, 0)
+            torch.testing.assert_close(compiled(x), model(x))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] - before == 1
+    assert len(reports) == 3
+    assert all(one.groups for one in reports)
+
+
+def test_more_sizes_than_there_may_be_code_for_are_an_error_if_strict() -> None:
+    compiled = torch.compile(
+        lambda x: x.exp() + 1, backend="polydl", dynamic=True, options={"sizes": 1, "strict": True}
+    )
+    compiled(torch.ones(3))
+    with pytest.raises(PolyDLError, match="code for 1 other sizes"):
+        compiled(torch.ones(4))
 
 
 def test_sizes_as_results() -> None:
