@@ -45,7 +45,8 @@ class TransformerBlock(nn.Module):
         q, k, v = (y.reshape(n, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.norms[0](x)).chunk(3, -1))
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(n, t, c))
-        return x + self.feed(self.norms[1](x))
+        result: Tensor = x + self.feed(self.norms[1](x))
+        return result
 
 
 class ResNetBlock(nn.Module):
@@ -61,7 +62,8 @@ class ResNetBlock(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        return (self.body(x) + x).relu()
+        result: Tensor = (self.body(x) + x).relu()
+        return result
 
 
 class NormChain(nn.Module):
@@ -73,7 +75,8 @@ class NormChain(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         x = self.norms[0](x + y)
-        return (self.norms[1](nn.functional.gelu(x)) * 0.1 + y).softmax(-1)
+        result: Tensor = (self.norms[1](nn.functional.gelu(x)) * 0.1 + y).softmax(-1)
+        return result
 
 
 class Pointwise(nn.Module):
@@ -168,7 +171,8 @@ class ConvNeXtBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         found = self.feed(self.norm(self.depthwise(x).permute(0, 2, 3, 1))) * self.scale
-        return x + found.permute(0, 3, 1, 2)
+        result: Tensor = x + found.permute(0, 3, 1, 2)
+        return result
 
 
 class BertLayer(nn.Module):

@@ -131,20 +131,22 @@ def read(key: str) -> tuple[Stored, dict[str, group_code.GroupCode]] | None:
     try:
         stored = _stored(json.loads(document))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return _unusable(key, error)
+        _tell_unusable(key, error)
+        return None
     codes: dict[str, group_code.GroupCode] = {}
     for call in (call for data in stored.regions.values() for call in data.calls):
         try:
             found = codes.get(call.key) or group_code.known(call.key, call.name, call.how)
         except ToolchainError as error:
-            return _unusable(key, error)
+            _tell_unusable(key, error)
+            return None
         if found is None:
             return None  # its code went from the cache
         codes[call.key] = found
     return stored, codes
 
 
-def _unusable(key: str, error: Exception) -> None:
+def _tell_unusable(key: str, error: Exception) -> None:
     told = f"{type(error).__name__}: {error}"
     warnings.warn(f"the cached graph {_GRAPHS.path(key)} cannot be used ({told}): made anew", stacklevel=3)
 
