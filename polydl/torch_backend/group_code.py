@@ -36,7 +36,7 @@ _TEXTS = Cache("torch_texts", ".json", 5000)
 _TIMEOUT = 300.0
 """Seconds that the compiler may take for a group."""
 ENTRY = "polydl_call"
-_FORMAT = 4
+_FORMAT = 5
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 

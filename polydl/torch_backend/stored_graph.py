@@ -67,9 +67,8 @@ def key(gm: fx.GraphModule, static: Sequence[int], o: BackendOptions) -> str | N
     except _NotStored:
         return None
     options = repr([getattr(o, name) for name in _DECIDING])
-    return key_of(
-        [*said, repr(tuple(static)), options, torch.__version__, str(_FORMAT), *_own_files(), *group_code.parts("", (), o)]
-    )
+    graph = [*said, repr(tuple(static)), options, torch.__version__, str(_FORMAT)]
+    return key_of([*graph, *_own_files(), *group_code.parts("", (), o)])
 
 
 @cache
