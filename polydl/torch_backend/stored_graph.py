@@ -180,7 +180,7 @@ def _constant(value: Any) -> list[Any]:
     if isinstance(value, torch._ops.OpOverload):
         return ["operator", str(value)]
     if type(value) is float:
-        return ["float", value.hex()]
+        return ["real", value.hex()]
     if type(value) is str:
         return ["str", value]
     if isinstance(value, torch.device):
@@ -199,7 +199,7 @@ def _value(kind: str, text: str) -> Any:
             if not isinstance(found, torch._ops.OpOverload):
                 raise ValueError(f"'{text}' is no operator")
             return found
-        case "float":
+        case "real":
             return float.fromhex(text)
         case "str":
             return text
