@@ -152,7 +152,10 @@ def _abs(c: Call, x: Expr) -> Expr:
 def _sign(c: Call, x: Expr) -> Expr:
     if x.type is BOOL:
         return x
-    return sub(cast(compare(">", x, 0), x.type), cast(compare("<", x, 0), x.type))
+    number = float if x.type.is_float else int
+    one, zero = Const(number(1), x.type), Const(number(0), x.type)
+    below = zero if x.type.unsigned else select(compare("<", x, 0), neg(one), zero)
+    return select(compare(">", x, 0), one, below)
 
 
 @each("add.Tensor", "add.Scalar", take=("self", "other"))
