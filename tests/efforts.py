@@ -11,9 +11,10 @@ from polydl.base.effort import Effort
 
 FEW = replace(Effort(), blocks=replace(Effort().blocks, points=8, judging=4))
 """For contractions in blocks."""
-FEWEST = replace(FEW, stages=((3, 6), (8, 3)))
-"""The same, with all ways compared at three of them."""
-FEW_SEARCHED = replace(FEW, searched=replace(Effort().searched, points=12, judging=4), child_seconds=4)
+_SEARCHED = replace(Effort().searched, points=12, judging=4)
+FEWEST = replace(FEW, stages=((3, 6), (8, 3)), searched=_SEARCHED)
+"""The same, with all ways compared at three of them; for variants that were searched, too."""
+FEW_SEARCHED = replace(FEW, searched=_SEARCHED, child_seconds=4)
 """For variants that were searched, too."""
 EVEN_SLOWER = replace(FEW_SEARCHED, gain=-math.inf)
 """The same, though the original loops be faster."""
