@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -70,6 +70,12 @@ def avoiding(fault: Fault, toolchain: Toolchain) -> tuple[str, ...]:
         known = b"faulty" if _has(fault, compiler, toolchain) else b"right"
         _KNOWN.write(key, known)
     return fault.flags if known == b"faulty" else ()
+
+
+def without_fault(toolchain: Toolchain) -> Toolchain:
+    """A toolchain that gets loads under conditions right: the same one where it does. Raises ToolchainError."""
+    flags = tuple(flag for flag in avoiding(MASKED_LOADS, toolchain) if flag not in toolchain.cflags)
+    return replace(toolchain, cflags=(*toolchain.cflags, *flags)) if flags else toolchain
 
 
 def _has(fault: Fault, compiler: str, toolchain: Toolchain) -> bool:

@@ -17,6 +17,7 @@ from polydl.measure.by_slices import LEAST as LEAST_WITH_SLICES
 from polydl.measure.by_slices import BuiltSlice, verify_by_slices
 from polydl.measure.compare import longest_sum
 from polydl.measure.compiler import Compilation, compile_all, find_compiler, link_flags, run_compiler, unit_flags
+from polydl.measure.compiler_faults import without_fault
 from polydl.measure.driver import Block, Limits, Place, driver_text, run_job, shared_memory
 from polydl.measure.given_data import given_data
 from polydl.measure.input_data import Buffer, describe_buffers, memory_budget, rests_on
@@ -25,7 +26,7 @@ from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
 from polydl.measure.timing import clock_resolution, time_contenders
 from polydl.measure.unit import original_code, passed_arrays, size_guards, unit_text
-from polydl.measure.verify import Built, Checked, Setting, verify
+from polydl.measure.verify import Built, Checked, Setting, Verification, verify
 from polydl.model.scop import Scop
 
 _UNIT_FLAGS = (
@@ -72,6 +73,14 @@ def measure(
         others = Others()
         checked = verify_by_slices(setting, built_slices, built[1:], lambda done, total: report("verify", done, total))
         check = checked or verify(setting, built[0], built[1:], lambda done, total: report("verify", done, total))
+        sound = without_fault(toolchain) if _disagree(check) else toolchain
+        if sound != toolchain:
+            again = measure(scop, codes, sound, options, progress, slices)
+            told = (
+                f"{toolchain.cc} gets loads under conditions wrong here: all was compiled with {sound.cflags[-1]}, "
+                "with which the output needs to be compiled, too"
+            )
+            return replace(again, warnings=(told, *again.warnings))
         verified, busy = time.perf_counter(), others.share()
         how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
         original = Checked(built[0], how, min(check.original_seconds))
@@ -97,6 +106,11 @@ def measure(
         rests_on(setting.buffers),
         timed.untrusted,
     )
+
+
+def _disagree(check: Verification) -> bool:
+    """Whether a candidate computes something else than the original: one of the two may be a fault of the compiler."""
+    return any(one.measurement.status is Status.WRONG for one in check.checked)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -16,6 +16,7 @@ from polydl.frontend import Parsed, Program
 from polydl.frontend.inline import located
 from polydl.measure import Progress
 from polydl.measure.compiler import unit_flags
+from polydl.measure.compiler_faults import without_fault
 from polydl.model.scop import Scop
 from polydl.native.kernel import Kernel, Made
 from polydl.native.macro_sizes import with_sizes
@@ -141,7 +142,7 @@ class _File:
 def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
     lists = {name: tuple(document["made"][name]) for name in ("notes", "packed")}
     made = Made(**document["made"] | lists)
-    unit = Unit(text, tuple(document["flags"]), o.toolchain())
+    unit = Unit(text, tuple(document["flags"]), without_fault(o.toolchain()))
     return Kernel(Signature.from_data(document["signature"]), made, unit)
 
 

@@ -6,10 +6,22 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import polydl
 from polydl.measure import Toolchain
 from polydl.measure.compiler_faults import MASKED_LOADS, Fault, avoiding
+
+SELECT = """
+void chosen(const float a[8][8][9], const float b[8][8][9], float o[restrict 8][8][9])
+{
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 9; k++)
+                o[i][j][k] = a[i][j][k] <= 0 ? 0 : b[i][j][k];
+}
+"""
 
 
 def status(fault: Fault, flags: tuple[str, ...], folder: Path) -> int:
@@ -43,3 +55,14 @@ def test_a_fault_is_asked_once_per_compiler(tmp_path: Path, monkeypatch: pytest.
     assert told.read_text().splitlines() == ["once"]
     avoiding.cache_clear()
     assert avoiding(replace(always, program="int main(void) { return 0; }"), toolchain) == ()
+
+
+@pytest.mark.parametrize("how", [{"optimize": False}, {"tune": False}, {"tune": True}], ids=str)
+def test_kernels_are_right_whatever_the_compiler_does(how: dict[str, bool]) -> None:
+    """The original, of which gcc 12.2 makes wrong code, is no reference either."""
+    kernel = polydl.compile(SELECT, fresh=True, budget=2, space="small", **how)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(low, 9, (8, 8, 9)).astype(np.float32) for low in (-8, 1))
+    out = np.full_like(a, -1)
+    kernel(a, b, out)
+    assert np.array_equal(out, np.where(a <= 0, 0, b))

@@ -314,6 +314,7 @@ STEPS = {
         "split",
         "borders",
         "interiors",
+        "joint_blocks",
         "linear",
         "expressions",
         "partial_results",
