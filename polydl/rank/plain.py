@@ -388,7 +388,7 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
         tuple(one.times for one in several),
         inner={at: one.inner for at, one in enumerate(several) if one.inner},
     )
-    vectors = [work for work in works if not keeps(work.statement)]
+    vectors = [work for work in works if not keeps(work.statement)] or works
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
     gathering = sum(one.times for one in several if _gathers(one)) * 2 * math.log2(lanes) / RATE
     step = row_cycles(piece, target).step + 2.0 * max(0.0, _held(several) - target.registers) / RATE
