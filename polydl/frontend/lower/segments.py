@@ -12,7 +12,8 @@ of affine loops: that tells whether microkernels can run it (`model.contraction`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -309,13 +310,17 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     for name in (*reversed(tables.values()), entry):
         node = _counted(name, node)
     node = _nested(found.around, node)
-    walked, before, errors = state.walked, dict(state.environment), len(state.errors)
-    given, temporaries, hiding = len(walked.given), dict(walked.temporaries), dict(walked.hiding)
+    before, errors = dict(state.environment), len(state.errors)
+    known = {
+        one.name: copy(getattr(state.walked, one.name)) for one in fields(state.walked) if one.name != "statements"
+    }
     with state.scoped(), state.collected() as made:
         state.walk(node)
     wrong = len(state.errors) > errors
-    del state.errors[errors:], walked.given[given:]
-    state.environment, walked.temporaries, walked.hiding = before, temporaries, hiding
+    del state.errors[errors:]
+    state.environment = before
+    for name, value in known.items():  # the loop itself is walked for what it touches
+        setattr(state.walked, name, value)
     if wrong or len(made) != 1:
         return None
     (one,) = made
