@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydl.lower.cprint import expression, lines
@@ -76,6 +76,7 @@ def test_text_means_what_the_tree_means(tmp_path: Path) -> None:
     """A compiler reads the text as the fully parenthesised one, for random expressions; all in one program."""
     pairs: list[tuple[str, str]] = []
 
+    @settings(max_examples=200)  # which are drawn depends on the modules that are loaded
     @given(_exprs)
     def collect(expr: Expr) -> None:
         if not any(word in expression(expr) for word in ("/", "%", "<<", ">>")):  # no undefined behaviour

@@ -105,9 +105,17 @@ CASES: dict[str, tuple[str, Status, str]] = {
     "crashes later": (f"{ONCE} abort();", Status.CRASHED, "while timed"),
 }
 PARALLEL = f"#pragma omp parallel for\n{IKJ}"
-RACE = """#pragma omp parallel for schedule(static, 1)
-for (int k = 0; k < N; k++) for (int r = 0; r < 5000; r++)
-    for (int i = 0; i < N; i++) for (int j = 0; j < N; j++) C[i][j] += A[i][k] * B[k][j] * (r == 7);"""
+RACE = """#pragma omp parallel
+{
+    static float own[64][N][N];
+    const int t = omp_get_thread_num();
+    memcpy(own[t], C, sizeof own[t]);
+    for (int k = t; k < N; k += omp_get_num_threads())
+        for (int i = 0; i < N; i++) for (int j = 0; j < N; j++) own[t][i][j] += A[i][k] * B[k][j];
+    #pragma omp barrier
+    memcpy(C, own[t], sizeof own[t]);
+}"""
+"""The sums of all threads but the last one to write are lost, however the threads are scheduled."""
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +123,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path]:
     folder = tmp_path_factory.mktemp("scratch")
     scop = matmul()
     codes = {name: candidate(code, INCLUDES) for name, (code, _, _) in CASES.items()}
-    codes |= {"parallel": Generated((), PARALLEL), "race": Generated((), RACE)}
+    codes |= {"parallel": Generated((), PARALLEL), "race": Generated((INCLUDES,), RACE)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
         patch.setattr(driver, "_SUPERVISOR_DELAY", 1.0)
