@@ -15,7 +15,7 @@ from polydl.model.strides import Stride
 
 @dataclass(frozen=True, slots=True)
 class SegmentArguments:
-    """Of one kind of calls."""
+    """Writes the arguments that say where the segment of a call begins, how long it is, and what its tables are."""
 
     body: BlackBox
     segment: Segment
@@ -75,7 +75,8 @@ class SegmentArguments:
 def segment_arguments(
     statement: Statement, found: Contraction, corner: isl.PwMultiAff, a: Operand
 ) -> SegmentArguments | None:
-    """None of a statement that adds up in loops of its own."""
+    """What writes these arguments for calls whose first instance is `corner`, where `a` is the operand A; None for a
+    statement that adds up in loops of its own."""
     if not isinstance(statement.body, BlackBox) or statement.body.segment is None:
         return None
     return SegmentArguments(statement.body, statement.body.segment, found, corner, a is found.left)

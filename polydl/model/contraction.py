@@ -292,7 +292,8 @@ def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contrac
 
 
 def _says(statement: Statement, segment: Segment) -> bool:
-    """Whether a statement, which may have been rewritten since it was read, touches the elements of its sum."""
+    """Whether a statement still touches the elements that its segment's sum does: rewrites may have changed it since it
+    was read, and the sum not."""
     inner, depth = segment.sum, statement.depth
     if inner.iterators[:depth] != statement.iterators:
         return False

@@ -53,8 +53,8 @@ class _Sum:
 
 
 def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
-    """The loop over a segment inside of those in it whose iterations add to different elements; None where there are
-    none, or it is no such sum."""
+    """Interchange loops: those inside of a loop over a segment whose iterations add to different elements, around it.
+    None where there are none, or the loop is no sum of products."""
     found = _sum(loop, counter, state)
     if found is None or not found.around:
         return None
