@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from polydl.base.units import difference_text
+from polydl.base.units import difference_text, seconds_text
 from polydl.measure.given_data import Data
 
 ORIGINAL = "original"
@@ -186,9 +186,12 @@ class Report:
             return self.original
         fastest = min(m.undisturbed for m in timed)
         winner = min((m for m in timed if m.undisturbed <= fastest * (1 + self.noise)), key=lambda m: m.length)
-        gained = self.original.median * (1 - 1 / winner.speedup)
-        faster = winner.speedup > 1 + self.noise and not gained <= self.resolution
+        faster = winner.speedup > 1 + self.noise and not self._gain(winner) <= self.resolution
         return winner if faster else self.original
+
+    def _gain(self, one: Measurement) -> float:
+        """Seconds of a run that a candidate wins against the original."""
+        return self.original.median * (1 - 1 / one.speedup)
 
     def why(self, chosen: str) -> str:
         """Why a candidate was chosen, or the original, that has not the shortest median, for people; empty: it has, or
@@ -202,6 +205,9 @@ class Report:
             return ""
         if fastest.faster is False:
             return f"{fastest.id} did not win more rounds against the original than chance explains"
+        if winner is self.original and 0 < self._gain(fastest) <= self.resolution:
+            won, least = seconds_text(self._gain(fastest)), seconds_text(self.resolution)
+            return f"{fastest.id} gains {won} of a run, and the clock tells no less than {least} apart"
         if winner is self.original:
             return f"the advantage of {fastest.id} is within the noise of {difference_text(self.noise)}"
         if fastest is not self.original and winner.undisturbed > fastest.undisturbed:

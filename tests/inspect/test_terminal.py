@@ -80,6 +80,9 @@ def test_the_reason_of_a_choice() -> None:
     near = replace(quiet, measurements=(timed("a", 0.9),))
     assert near.why("original") == "the advantage of a is within the noise of 30 %"
     assert replace(quiet, noise=0.01).why("b") == ""
+    short_lived = Report(timed("original", 1.0), (timed("a", 0.25),), 0.01, 0, 0, 0, resolution=0.8)
+    assert short_lived.best().id == "original"
+    assert short_lived.why("original") == "a gains 750 ms of a run, and the clock tells no less than 800 ms apart"
 
 
 def test_schedules_are_named_for_people() -> None:
