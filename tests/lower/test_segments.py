@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +31,15 @@ class Case:
     bias: bool = False
     """y = max(bias + A x, 0) instead of y += A x."""
     sign: int = 1
+    flat: bool = False
+    """Arrays are pointers to their elements."""
 
     @property
     def source(self) -> str:
         r, c = self.block
+        if self.flat:
+            given = f"const {self.type} *restrict val, const {self.type} *restrict x, const {self.type} *restrict bias"
+            return f"#include <stddef.h>\nvoid f({ROWS}, {given}, {self.type} *restrict y)\n{{\n{self.text}}}\n"
         entry = "" if self.block == (1, 1) else f"[{r}][{c}]"
         value = f"const {self.type} *restrict val" if not entry else f"const {self.type} (*restrict val){entry}"
         x = f"const {self.type} (*restrict x){f'[{c}]' if c > 1 else ''}[k]"
@@ -87,6 +93,44 @@ CASES = {
                 y[i][r][j] = s > 0 ? s : 0;
             }
 """, block=(3, 5), bias=True),
+    "flat arrays": Case("""
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int j = 0; j < k; j++)
+                y[i * k + j] += val[p] * x[idx[p] * k + j];
+""", flat=True),
+    "flat blocks": Case("""
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++) {
+            const size_t at = (size_t)idx[p] * 5;
+            for (int r = 0; r < 3; r++)
+                for (int c = 0; c < 5; c++)
+                    for (int j = 0; j < k; j++)
+                        y[(i * 3 + r) * k + j] += val[p * 3 * 5 + r * 5 + c] * x[(at + c) * k + j];
+        }
+""", block=(3, 5), flat=True),
+    "pointers to rows": Case("""
+    for (int i = 0; i < n; i++) {
+        double *row = y + (ptrdiff_t)i * k;
+        for (int p = ptr[i]; p < ptr[i + 1]; p++) {
+            const double *xr = x + (size_t)idx[p] * k;
+            const double v = val[p];
+            for (int j = 0; j < k; j++)
+                row[j] += v * xr[j];
+        }
+    }
+""", type="double", flat=True),
+    "a flat sum with what follows": Case("""
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < 4; r++)
+            for (int j = 0; j < k; j++) {
+                float s = bias[j];
+                for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                    for (int c = 0; c < 4; c++)
+                        s += val[(p * 4 + r) * 4 + c] * x[idx[p] * 4 * k + c * k + j];
+                y[(i * 4 + r) * k + j] = s > 0 ? s : 0;
+            }
+""", block=(4, 4), bias=True, flat=True),
 }  # fmt: skip
 
 
@@ -136,10 +180,12 @@ def texts(made: polydl.Optimized) -> Iterator[str]:
     yield from (v.code() for v in scop.ranking.variants[:30:29])
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("sizes", [{"n": 40, "k": 72}, {}], ids=["tuned", "any size"])
-def test_products_are_right_for_any_pattern_at_any_size(name: str, sizes: Mapping[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("name", "tuned"), [(name, tuned) for name in CASES for tuned in (True, False) if not (tuned and CASES[name].flat)]
+)
+def test_products_are_right_for_any_pattern_at_any_size(name: str, tuned: bool) -> None:
     case = CASES[name]
+    sizes = {"n": 40, "k": 72} if tuned else {}
     made = polydl.optimize(case.source, run=False, sizes=sizes, threads=2, effort=FEW)
     assert any("polydl_mk_" in text for text in texts(made))
     for text in texts(made):
@@ -169,9 +215,43 @@ def test_without_leave_sums_keep_their_order() -> None:
     assert contractions(text, reassociate=False) == 0
 
 
+LEADING = """
+void f(int n, int k, int ld, const int *restrict ptr, const int *restrict idx, const float *restrict val,
+       const float *restrict x, float *restrict y)
+{
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int j = 0; j < k; j++)
+                y[i * k + j] += val[p] * x[idx[p] * ld + j];
+}
+"""
+
+
+def test_rows_of_flat_arrays_may_be_longer_and_overlap() -> None:
+    made = polydl.optimize(LEADING, run=False, sizes={"n": 40, "k": 72, "ld": 80}, threads=2, effort=FEW)
+    assert "polydl_mk_" in made.text
+    library = compile_c([made.text], (*NATIVE, "-Werror=all"))
+    for k, ld in [(72, 80), (72, 3), (5, 1), (1, 0), (16, 16)]:
+        data = Data.of(CASES["flat arrays"], 13, k)
+        memory = np.resize(data.x, 7 * ld + k).astype(np.float32)
+        x = np.stack([memory[row * ld : row * ld + k] for row in range(7)])[:, None]
+        out = data.y.copy()
+        arrays = (data.ptr, data.idx, data.val, memory, out)
+        library.f(13, k, ld, *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+        assert np.array_equal(out, dataclasses.replace(data, x=x).expected(CASES["flat arrays"])), (k, ld)
+
+
+@pytest.mark.parametrize("subscript", ["idx[p] + j * k", "idx[p] + j * 70000", "idx[p] * k + 2 * j"])
+def test_what_entries_of_a_table_move_is_never_within_a_row(subscript: str) -> None:
+    text = CASES["flat arrays"].source.replace("idx[p] * k + j", subscript)
+    (scop,) = polydl.load(text, require_sizes=False).scops
+    assert len(scop.arrays["x"].extents) == 1
+
+
 NONE = {
     "elements that several terms of a row share": "y[i][j / 2] += val[p] * x[idx[p]][j];",
     "reads what it adds to": "y[i][j] += val[p] * y[i][0];",
+    "reads the row above": "{ float *above = y[i - 1]; y[i][j] += val[p] * above[j]; }",
     "two tables": "y[i][j] += val[p] * x[idx[idx[p]]][j];",
     "a table and the entry": "y[i][j] += val[p] * x[idx[p] + p][j];",
     "no product": "y[i][j] += val[p] + x[idx[p]][j];",

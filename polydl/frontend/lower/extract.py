@@ -110,9 +110,9 @@ def _read(
             continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
-        if errors and fitting is None:
+        if (errors or settled.may_fit) and fitting is None:
             fitting = rows_that_fit(walker.walked, context)
-            without_fit += in_order([*walker.errors, *errors])
+            without_fit += in_order([*walker.errors, *errors]) if errors else []
             continue
         stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
         if stores:
@@ -326,7 +326,8 @@ def _scop(
         used_arrays, walked.symbols, statements, members, options.strict_alias, places
     )
     errors += alias_errors
-    indices = index_values(walked, every_access(walked.statements), parameters)
+    every = every_access(walked.statements)
+    indices = index_values(walked, [(one, settled.forms_of(one)) for one in every], parameters)
     assumptions += (*assumed(indices, used_arrays), *walked.granted)
     errors += same_memory(found, walked.symbols, statements, places)
     if any(isinstance(node, c_ast.FuncCall) for item in found.items for node in nodes(item)):

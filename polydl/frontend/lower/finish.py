@@ -18,7 +18,8 @@ from polydl.frontend.lower.raw import (
     RawStatement,
     Walked,
 )
-from polydl.frontend.meaning.affine import Evaluator, NotAffine
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, poly_aff
+from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
@@ -49,6 +50,14 @@ class Settled:
     """Arrays whose dimensions were recovered."""
     subscripts: Mapping[int, tuple[isl.PwAff | None, ...]]
     """id of a raw access -> its subscripts; None for one that data choose."""
+    forms: Mapping[int, tuple[tuple[int, Form], ...]]
+    """id of a raw access -> `RawAccess.chosen` in recovered dimensions."""
+    may_fit: bool
+    """Whether sums over segments have subscripts that are not affine, which rows that fit may make so."""
+
+    def forms_of(self, access: RawAccess) -> tuple[tuple[int, Form], ...]:
+        """The subscripts that data choose, by their place."""
+        return self.forms.get(id(access), access.chosen)
 
     def known(self, access: RawAccess) -> tuple[isl.PwAff, ...]:
         """The subscripts of an access none of which data choose."""
@@ -110,19 +119,65 @@ def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) ->
     return extent
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An access with what says its subscripts."""
+
+    access: RawAccess
+    said: RawAccess
+    """The access itself; of an element that data choose in a loop over a segment, what the segment's sum has for it."""
+    segment: RawSegment | None = None
+    """Of an access that a segment's sum says, and of those of the sum."""
+
+    @property
+    def in_sum(self) -> bool:
+        """Whether it is an access of the sum, which is no statement of the program."""
+        return self.segment is not None and self.access is self.said
+
+
+def _by_array(statements: Sequence[RawStatement]) -> dict[str, list[_Said]]:
+    found: dict[str, list[_Said]] = {}
+    for statement in statements:
+        segment = statement.body.segment if isinstance(statement.body, RawBlackBox) else None
+        several = [_Said(access, access) for access in every_access([statement])]
+        if segment is not None:
+            sums = segment.sum.accesses
+            for at, access in enumerate(one.access for one in several):
+                same = [one for one in sums if (one.symbol, one.write) == (access.symbol, access.write)]
+                if access.chosen and len(same) == 1:
+                    several[at] = _Said(access, same[0], segment)
+            several += [_Said(access, access, segment) for access in sums]
+        for one in several:
+            found.setdefault(one.access.symbol.name, []).append(one)
+    return found
+
+
+def _unbounded(several: Sequence[_Said]) -> frozenset[str]:
+    """Iterators that stand for entries of segments and elements of tables."""
+    segments = [one.segment for one in several if one.segment is not None]
+    return frozenset(name for segment in segments for name in (segment.entry, *segment.tables))
+
+
 def rows_that_fit(walked: Walked, context: isl.Set) -> isl.Set:
     """The context with what makes linear subscripts those of rows: leading dimensions that are at least as long."""
-    by_array: dict[str, list[RawAccess]] = {}
-    for access in every_access(walked.statements):
-        by_array.setdefault(access.symbol.name, []).append(access)
     iterators = frozenset(walked.temporaries)
-    for accesses in by_array.values():
-        if not _may_be_linear(accesses):
+    for several in _by_array(walked.statements).values():
+        if not _may_be_linear([one.said for one in several]):
             continue
-        used = [(access, access.where.intersect(context)) for access in accesses]
-        if recover(used, iterators) is None and (fits := fitting(used, iterators)) is not None:
-            context = context.intersect(fits)
+        used = [(one.said, one.said.where.intersect(context)) for one in several]
+        free = _unbounded(several)
+        if recover(used, iterators | free, free) is None:
+            fits = fitting(used, iterators | free, free)
+            if fits is not None and (not free or _leaves_sizes(fits, [one.said.where for one in several], context)):
+                context = context.intersect(fits)
     return context
+
+
+def _leaves_sizes(fits: isl.Set, iterations: Sequence[isl.Set], context: isl.Set) -> bool:
+    """Whether rows fit for any number of iterations, given that they are long enough."""
+    bounds = {name for where in iterations for name in isl.involved_parameters(where)}
+    lengths = [name for name in isl.parameters(fits) if name not in bounds]
+    return bool(context.is_subset(isl.some_values(fits, lengths)))
 
 
 def settle(
@@ -137,32 +192,55 @@ def settle(
     extents = dict(declared)
     linear: set[str] = set()
     subscripts: dict[int, tuple[isl.PwAff | None, ...]] = {}
-    by_array: dict[str, list[RawAccess]] = {}
-    for access in every_access(walked.statements):
-        by_array.setdefault(access.symbol.name, []).append(access)
+    forms: dict[int, tuple[tuple[int, Form], ...]] = {}
+    may_fit = False
     iterators = frozenset(walked.temporaries)
-    for name, accesses in by_array.items():
+    for name, several in _by_array(walked.statements).items():
         shape: Shape | None = None
-        if _may_be_linear(accesses):
-            shape = recover([(access, access.where.intersect(context)) for access in accesses], iterators)
+        if _may_be_linear([one.said for one in several]):
+            free = _unbounded(several)
+            used = [(one.said, one.said.where.intersect(context)) for one in several]
+            shape = recover(used, iterators | free, free)
         if shape is not None:
             linear.add(name)
             extents[name] = (*shape.extents, *declared[name][1:])
-        for at, access in enumerate(accesses):
-            own, rest = ((), access.subscripts) if shape is None else (shape.subscripts[at], access.subscripts[1:])
+        for at, one in enumerate(several):
+            access = one.access
+            own: tuple[isl.PwAff | None, ...] = () if shape is None else shape.subscripts[at]
+            rest = access.subscripts if shape is None else access.subscripts[1:]
+            if shape is not None and one.said is not access and one.segment is not None:
+                first = one.said.subscripts[0]
+                moved, chosen = _chosen(shape, at, one.segment, {} if first is None else first.parts)
+                behind = [(d + len(own) - 1, form) for d, form in access.chosen if d]
+                own, forms[id(access)] = moved, (*chosen, *behind)
             try:
                 values = [None if value is None else evaluator.require(value, access.node) for value in rest]
             except NotAffine as error:
-                errors.append(_not_linear(error, access, iterators, places))
+                if one.in_sum:
+                    may_fit = True
+                else:
+                    errors.append(_not_linear(error, access, iterators, places))
             else:
                 subscripts[id(access)] = (*own, *values)
-    for statement in walked.statements:
-        segment = statement.body.segment if isinstance(statement.body, RawBlackBox) else None
-        for access in () if segment is None else segment.sum.accesses:
-            affine = [value.pw for value in access.subscripts if value is not None and value.pw is not None]
-            if access.symbol.name not in linear and len(affine) == len(access.subscripts):
-                subscripts[id(access)] = tuple(affine)
-    return Settled(extents, frozenset(linear), subscripts), errors
+    return Settled(extents, frozenset(linear), subscripts, forms, may_fit), errors
+
+
+def _chosen(
+    shape: Shape, at: int, segment: RawSegment, parts: Mapping[str, isl.PwAff]
+) -> tuple[tuple[isl.PwAff | None, ...], tuple[tuple[int, Form], ...]]:
+    """The subscripts in recovered dimensions of an element that data choose in a loop over a segment, None for those
+    that they do choose, and what those are made of by their place. `parts`: what names in polynomials stand for."""
+    held = {segment.entry: segment.counter, **segment.tables}
+    values: list[isl.PwAff | None] = []
+    forms: list[tuple[int, Form]] = []
+    for d, (value, poly) in enumerate(zip(shape.subscripts[at], shape.polynomials[at], strict=True)):
+        names = [name for name in held if name in isl.involved_parameters(value)]
+        values.append(None if names else value)
+        if names:
+            rest = poly_aff({monomial: own for monomial, own in poly.items() if not held.keys() & set(monomial)}, parts)
+            rest = constant_aff(0) if held.keys() & set(isl.involved_parameters(rest)) else rest
+            forms.append((d, Form({held[name]: poly.get((name,), 1) for name in names}, rest)))
+    return tuple(values), tuple(forms)
 
 
 def _may_be_linear(accesses: Sequence[RawAccess]) -> bool:

@@ -26,11 +26,16 @@ class _Use:
     ordered: frozenset[str]
 
 
-def index_values(walked: Walked, accesses: Sequence[RawAccess], parameters: Sequence[str]) -> tuple[IndexValues, ...]:
-    """What arrays of integers hold, as far as subscripts say so."""
+def index_values(
+    walked: Walked,
+    accesses: Sequence[tuple[RawAccess, tuple[tuple[int, Form], ...]]],
+    parameters: Sequence[str],
+) -> tuple[IndexValues, ...]:
+    """What arrays of integers hold, as far as subscripts say so: of `accesses` with the forms of those of their
+    subscripts that data choose, by dimension."""
     found: dict[str, IndexValues] = {}
-    for access in accesses:
-        for dimension, form in access.chosen:
+    for access, forms in accesses:
+        for dimension, form in forms:
             for use in _followed(_Use(form, access.where, 0, frozenset()), walked.given, _MOST_STEPS):
                 factors = tuple(sorted(use.form.factors.items()))
                 arrays = [name for name, _ in factors if _is_index(walked, name)]

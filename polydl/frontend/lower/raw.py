@@ -80,6 +80,8 @@ class RawSegment:
 
     sum: RawStatement
     entry: str
+    counter: str
+    """The variable of the loop, which counts the entries from `first` on."""
     first: str
     last: str
     tables: Mapping[str, str]

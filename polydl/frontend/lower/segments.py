@@ -23,8 +23,9 @@ from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop, statements
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.lower.member_nodes import written
-from polydl.frontend.lower.raw import RawAssignment, RawSegment, RawStatement
+from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawSegment, RawStatement
 from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.delinearize import recover
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.model import isl
@@ -79,7 +80,8 @@ def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
     if raw is None or None in ends:
         return None
     first, last = (written(end) for end in ends if end is not None)
-    return RawSegment(raw, raw.loops[len(state.loops)].name, first, last, {v: k for k, v in tables.items()})
+    entry = raw.loops[len(state.loops)].name
+    return RawSegment(raw, entry, found.entry, first, last, {v: k for k, v in tables.items()})
 
 
 def in_elements(items: Sequence[Node], state: State) -> list[Node]:
@@ -210,9 +212,11 @@ def _accumulation(
     *before, last = statements(body) or [body]
     known = dict(known)
     for one in before:
-        if not isinstance(one, c_ast.Decl) or one.init is None or not _is_element(one, state):
+        value = _declared(one, state) if isinstance(one, c_ast.Decl) else None
+        if value is None:
             return None
-        known[one.name] = _replaced(one.init, known)
+        assert isinstance(one, c_ast.Decl)
+        known[one.name] = _replaced(value, known)
     match last:
         case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl(name=name)])):
             if any(name in mentions(value) for value in known.values()):
@@ -226,20 +230,37 @@ def _accumulation(
     return None
 
 
-def _is_element(node: c_ast.Decl, state: State) -> bool:
-    """Whether a scalar is declared that stands for an element of an array of its type."""
-    name = _array(node.init) if isinstance(node.init, c_ast.ArrayRef) else None
+def _declared(node: c_ast.Decl, state: State) -> Node | None:
+    """What a name in a loop stands for: an element of an array of its type, an integer, or a place in an array; None
+    where it may be anything else."""
+    value, type_ = node.init, node.type
+    if value is None or node.storage:
+        return None
+    name = _array(value)
     found = None if name is None else state.scope.find(name)
-    if found is None or not isinstance(node.type, c_ast.TypeDecl) or node.storage:
-        return False
-    return state.type_of(c_ast.Typename(None, [], None, node.type)) is found.ctype
+    pointed = isinstance(type_, c_ast.PtrDecl)
+    inner = type_.type if isinstance(type_, c_ast.PtrDecl) else type_
+    if not isinstance(inner, c_ast.TypeDecl):
+        return None
+    typename = c_ast.Typename(None, [], None, inner)
+    ctype = state.type_of(typename)
+    if found is not None and found.ctype is ctype and (pointed or isinstance(value, c_ast.ArrayRef)):
+        return value
+    if pointed or not isinstance(ctype, ElementType) or not ctype.is_int:
+        return None
+    return c_ast.Cast(typename, value, node.coord)
 
 
 def _array(node: Node) -> str | None:
-    """The array of an element."""
-    while isinstance(node, c_ast.ArrayRef):
-        node = node.name
-    return str(node.name) if isinstance(node, c_ast.ID) else None
+    """The array of an element or of a place."""
+    match node:
+        case c_ast.ArrayRef(name=inner) | c_ast.UnaryOp(op="&", expr=inner):
+            return _array(inner)
+        case c_ast.BinaryOp(op="+" | "-", left=inner):
+            return _array(inner)
+        case c_ast.ID():
+            return str(node.name)
+    return None
 
 
 def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
@@ -270,7 +291,7 @@ def _tables(found: _Sum, state: State) -> dict[str, str]:
             if table is not None:
                 names.setdefault(table, counters.fresh(f"{table}_of_{found.entry}", state))
                 return
-            look(node.name, inside)
+            look(node.name, inside or not isinstance(node.name, c_ast.ArrayRef | c_ast.ID))
             look(node.subscript, True)
             return
         for _, child in node.children():
@@ -324,7 +345,12 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     if wrong or len(made) != 1:
         return None
     (one,) = made
-    return one if _multiplies(one) else None
+    if not _multiplies(one):
+        return None
+    # sizes in subscripts shape the arrays, where the loop itself has them only behind elements of tables
+    factors = {n for a in one.accesses for v in a.subscripts if v is not None for m in v.poly or () for n in m}
+    state.walked.shaping |= factors & state.walked.parameters.keys()
+    return one
 
 
 def _counted(name: str, body: Node) -> c_ast.For:
@@ -337,25 +363,38 @@ def _counted(name: str, body: Node) -> c_ast.For:
 
 
 def _multiplies(one: RawStatement) -> bool:
-    """Whether it adds products of elements of the type of the sum, which has vectors."""
+    """Whether it adds products of elements of the type of the sum, which has vectors, and of other arrays."""
     body = one.body
     if not isinstance(body, RawAssignment) or not isinstance(body.value, Binary) or body.value.op != "*":
         return False
     elements = {access.symbol.ctype for access in one.accesses}
     known = not any(access.chosen for access in one.accesses)
     loads = isinstance(body.value.left, Load) and isinstance(body.value.right, Load)
-    return known and loads and len(elements) == 1 and elements <= {F32, F64}
+    target = one.accesses[body.target].symbol
+    others = [a.symbol for at, a in enumerate(one.accesses) if at not in (body.target, body.target_read)]
+    return known and loads and len(elements) == 1 and elements <= {F32, F64} and target not in others
 
 
 def _different(one: RawStatement, names: Sequence[str]) -> bool:
     """Whether different iterations of some of its loops write different elements, the others' being the same."""
     (write,) = (access for access in one.accesses if access.write)
+    subscripts = _affine_subscripts(write, frozenset(loop.name for loop in one.loops))
+    if subscripts is None:
+        return False
     domain = isl.as_dimensions(one.domain, names)
     element = isl.Map.from_domain(domain)
-    for value in write.subscripts:
-        if value is None or value.pw is None:
-            return False
-        known = isl.parameters(value.pw)
-        subscript = isl.parametric(value.pw, [*known, *(name for name in names if name not in known)])
+    for value in subscripts:
+        known = isl.parameters(value)
+        subscript = isl.parametric(value, [*known, *(name for name in names if name not in known)])
         element = element.flat_range_product(isl.Map.from_pw_aff(isl.as_arguments(subscript, names)))
     return bool(element.is_injective())
+
+
+def _affine_subscripts(access: RawAccess, iterators: frozenset[str]) -> Sequence[isl.PwAff] | None:
+    """The subscripts of an access, in dimensions that are as good as those of the array where its subscript is linear
+    (`y[i * n + j]`); None where they are not affine."""
+    shape = recover([(access, access.where)], iterators) if len(access.subscripts) == 1 else None
+    if shape is not None:
+        return shape.subscripts[0]
+    known = [value.pw for value in access.subscripts if value is not None and value.pw is not None]
+    return known if len(known) == len(access.subscripts) else None

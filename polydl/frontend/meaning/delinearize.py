@@ -30,24 +30,31 @@ class Shape:
     """First unknown; functions of symbols."""
     subscripts: tuple[tuple[isl.PwAff, ...], ...]
     """For each access, in the order given."""
+    polynomials: tuple[tuple[Poly, ...], ...] = ()
+    """The same as polynomials."""
 
 
-def recover(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str]) -> Shape | None:
+def recover(
+    accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str], unbounded: frozenset[str] = frozenset()
+) -> Shape | None:
     """Dimensions for a linearly subscripted array; None when none are proven.
 
-    `accesses` are all of the scop's, each with where it happens and what is known about the parameters.
+    `accesses` are all of the scop's, each with where it happens and what is known about the parameters. `unbounded`
+    are those of the iterators that may have any value, which no range of an inner dimension has then.
     """
     polys, parts = _polynomials(accesses)
     if len(polys) < len(accesses):
         return None
     for chain in _chains(_strides(polys, iterators | parts.keys())):
-        shape = _try(chain, polys, [where for _, where in accesses], parts)
+        shape = _try(chain, polys, [where for _, where in accesses], parts, unbounded)
         if shape is not None:
             return shape
     return None
 
 
-def fitting(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str]) -> isl.Set | None:
+def fitting(
+    accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str], unbounded: frozenset[str] = frozenset()
+) -> isl.Set | None:
     """For which values of parameters dimensions are proven, { [] : … }: those for which every inner subscript lies
     inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
     of strides, with the subscripts as they stand."""
@@ -61,7 +68,7 @@ def fitting(accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[
     found = isl.Set.universe(accesses[0][1].get_space())
     for poly, (_, where) in zip(known, accesses, strict=True):
         parts = _split(poly, chain, where, named)
-        if parts is None:
+        if parts is None or _mentions(parts[1:], unbounded, named):
             return None
         for part, size in zip(parts[1:], sizes[1:], strict=True):
             subscript = poly_aff(part, named)
@@ -116,18 +123,25 @@ def _try(
     polys: Sequence[Poly],
     wheres: Sequence[isl.Set],
     named: Mapping[str, isl.PwAff],
+    unbounded: frozenset[str],
 ) -> Shape | None:
     """The shape with these strides (and 1), when every inner subscript is proven to be inside its dimension."""
     sizes = _sizes(chain)
     if sizes is None:
         return None
-    subscripts: list[tuple[isl.PwAff, ...]] = []
+    found: list[tuple[Poly, ...]] = []
     for poly, where in zip(polys, wheres, strict=True):
         parts = _split(poly, chain, where, named)
-        if parts is None or not _into_range(parts, sizes, where, named):
+        if parts is None or _mentions(parts[1:], unbounded, named) or not _into_range(parts, sizes, where, named):
             return None
-        subscripts.append(tuple(poly_aff(part, named) for part in parts))
-    return Shape((None, *(poly_aff(size) for size in sizes[1:])), tuple(subscripts))
+        found.append(tuple(parts))
+    subscripts = tuple(tuple(poly_aff(part, named) for part in parts) for parts in found)
+    return Shape((None, *(poly_aff(size) for size in sizes[1:])), subscripts, tuple(found))
+
+
+def _mentions(parts: Sequence[Poly], names: frozenset[str], named: Mapping[str, isl.PwAff]) -> bool:
+    """Whether some of the subscripts depend on one of these iterators."""
+    return any(names.intersection(isl.involved_parameters(poly_aff(part, named))) for part in parts) if names else False
 
 
 def _sizes(chain: Sequence[tuple[tuple[str, ...], int]]) -> list[Poly] | None:
