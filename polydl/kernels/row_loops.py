@@ -72,8 +72,7 @@ def _in_loops(at: RowStatement) -> isl.Map:
 def _loops(times: isl.Set) -> int:
     """How many loops are left without the innermost ones that have one iteration each time."""
     depth = arity = isl.arity(times)
-    pairs = isl.Map.from_domain_and_range(times, times)
-    while depth and isl.range_onto(isl.agree(pairs, range(depth - 1)), [depth - 1]).is_single_valued():
+    while depth and isl.is_determined(times, depth - 1):
         depth -= 1
     return depth or arity
 
@@ -93,7 +92,6 @@ def row_loops(body: Sequence[RowStatement], inner: Sequence[tuple[int, int]]) ->
         for d, (low, high) in enumerate(inner, first + 1):
             if (isl.least(times, d), isl.greatest(times, d)) != (low, high):
                 raise NotVectorised("loops that are not the schedule's")
-        within = isl.agree(isl.Map.from_domain_and_range(times, times), range(first))
-        if isl.range_onto(within, [first]).is_single_valued():
+        if isl.is_determined(times, first):
             raise NotVectorised("a loop of one iteration")
     return RowLoops(tuple(range(first, depth)), tuple(high - low + 1 for low, high in inner))

@@ -77,16 +77,16 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
     short."""
     name, domain = inside.statement.name, inside.statement.domain
     around = [member.affs[name] for member in (*inside.loops, *([inside.inner] if inside.inner is not None else []))]
-    written_out = [member.affs[name] for member in inside.written_out]
-    every = [_values(aff, domain) for aff in written_out]
+    every = [_values(member.affs[name], domain) for member in inside.written_out]
     if math.prod(map(len, every)) > WRITTEN_OUT:
         raise NotVectorised("a long loop is written out")
+    times = map_from_affs(domain, around)
     for values in product(*every):
         some = domain
-        for aff, value in zip(written_out, values, strict=True):
-            some = some.intersect(isl.Map.from_aff(aff).intersect_range(value).domain())
+        for value in values:
+            some = some.intersect(value)
         if not some.is_empty():
-            yield RowStatement(inside.statement, map_from_affs(domain, around).intersect_domain(some))
+            yield RowStatement(inside.statement, times.intersect_domain(some))
 
 
 def _iterations(at: RowStatement, loop: Member) -> int:
@@ -99,9 +99,10 @@ def _iterations(at: RowStatement, loop: Member) -> int:
 
 
 def _values(aff: isl.Aff, domain: isl.Set) -> list[isl.Set]:
-    """The values of a loop that is written out, one by one. Raises NotVectorised where they are many."""
-    values = isl.Map.from_aff(aff).intersect_domain(domain).range()
+    """Instances for each value of a loop that is written out. Raises NotVectorised where the values are many."""
+    loop = isl.Map.from_aff(aff)
+    values = loop.intersect_domain(domain).range()
     least, most = isl.least(values, 0), isl.greatest(values, 0)
     if least is None or most is None or most - least >= WRITTEN_OUT:
         raise NotVectorised("a long loop is written out")
-    return [isl.fix(values, 0, value) for value in range(least, most + 1)]
+    return [loop.intersect_range(isl.fix(values, 0, value)).domain() for value in range(least, most + 1)]

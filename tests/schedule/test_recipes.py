@@ -97,6 +97,18 @@ def test_misfits_are_refused(transforms: tuple[Transform, ...], tmp_path: Path) 
         ordered(nest, transforms)
 
 
+def test_an_image_under_a_window_is_not_packed(tmp_path: Path) -> None:
+    """Neighbours along the columns read what a vector of it has read: a copy in panels of rows would lose them."""
+    body = """for (int i = 0; i < 38; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 3; k++)
+    C[i][j] += B[i + k][j] * A[k][j];"""
+    scop = scop_of(body, tmp_path)
+    kernel = Microkernel("i", "j", 8, 16, ("k",))
+    nest = nests(scop, dependences(scop))[0]
+    assert ordered(nest, (kernel, Permute(("i", "j")), Pack("B", ""))) is not None
+    with pytest.raises(InputError, match=r"A moves along the columns \('j.*'\): it cannot be packed"):
+        ordered(nest, (kernel, Permute(("i", "j")), Pack("A", "")))
+
+
 def test_parallel_reduction_is_refused(tmp_path: Path) -> None:
     scop = scop_of(MATMUL, tmp_path)
     found = dependences(scop, reads=False)

@@ -222,6 +222,21 @@ CASES = {
         {"in": "N, H + 2, W + 2, C", "w": "3, 3, C, K", "out": "N, H, W, K"},
         (), ((2, 57, 10, 4, 30), (1, 15, 251, 3, 50)),
     ),
+    "each channel with a window of its own": Case(
+        """\
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            for (int c = 0; c < C; c++) {
+                float s = 0;
+                for (int p = 0; p < K; p++)
+                    for (int q = 0; q < K; q++)
+                        s += in[y + p][x + q][c] * w[p][q][c];
+                out[y][x][c] = s;
+            }
+""",
+        {"H": 24, "W": 24, "C": 40, "K": 3}, {"in": "H + K, W + K, C", "w": "K, K, C", "out": "H, W, C"},
+        (), ((24, 24, 40, 3), (2, 57, 300, 5), (60, 3, 17, 131)),
+    ),
 }  # fmt: skip
 
 

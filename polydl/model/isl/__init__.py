@@ -126,6 +126,7 @@ from polydl.model.isl.points import (
     function_at,
     functions_at,
     greatest,
+    is_determined,
     least,
     least_pair,
     lex_extreme,

@@ -199,6 +199,12 @@ def greatest(of: Set, dim: Dim) -> int | None:
     return to_int(found) if found.is_int() else None
 
 
+def is_determined(of: Set, coordinate: int) -> bool:
+    """Whether a coordinate of each point is a function of the coordinates before it."""
+    ends_there = Map.from_range(project_onto(of, range(coordinate + 1)))
+    return bool(ends_there.move_dims(IN, 0, OUT, 0, coordinate).is_single_valued())
+
+
 def stride(of: Set, dim: Dim) -> int:
     """The greatest number that divides all differences of a dimension's values."""
     return to_int(of.get_stride(position_of(of, SET, dim)))

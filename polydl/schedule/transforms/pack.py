@@ -20,8 +20,8 @@ class Pack(LoopTransform, frozen=True):
     after:     for i: copy of A's part; for j: … microkernel(&buffer[…], …)
     invariant: the buffer is laid out in the order of the inner loops that move the operand, then the microkernel's
                reductions, then its rows (or columns): unit stride where the microkernel reads
-    requires:  a microkernel and a rectangular nest (the operand, unlike the output, is never written in it); not
-               between collapsed parallel loops
+    requires:  a microkernel and a rectangular nest (the operand, unlike the output, is never written in it); an A that
+               the columns don't move; not between collapsed parallel loops
     source:    the paper's data packing; BLIS; TPP-MLIR's pack
     """
 
@@ -40,6 +40,10 @@ class Pack(LoopTransform, frozen=True):
             raise InputError(f"no operand '{self.operand}' to self", hint="A is moved by the rows, B by the columns")
         if found.within:
             raise InputError(f"nest {structure.nest.name} adds up over segments: its operands cannot be packed")
+        columns = structure.kernel.columns
+        if self.operand == "A" and found.windows(columns.iterator):
+            hint = "an image under a window: what one vector reads, its neighbours read again"
+            raise InputError(f"A moves along the columns ('{columns.name}'): it cannot be packed", hint=hint)
         if not structure.nest.box:
             raise InputError(f"nest {structure.nest.name} is not rectangular: its operands cannot be packed")
         if any(other.operand == self.operand for other in structure.packs):
