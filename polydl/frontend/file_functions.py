@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.deduced_types import deduce
 from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.steps_apart import stepped_apart
 from polydl.frontend.lower.inlined import Calls, expanded
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.symbols import Scope
+from polydl.frontend.text.chunks import DEDUCED
 from polydl.frontend.text.parse import Unit
 from polydl.model.scop import Storage
 
 _THREADPRIVATE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+threadprivate[ \t]*\(([^)]*)\)", re.MULTILINE)
+_DEDUCING = re.compile(rf"\btypeof|__typeof|{DEDUCED}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
             ]
         )
     definitions = [one for one in unit.externals if isinstance(one, c_ast.FuncDef)]
+    if _DEDUCING.search(unit.preprocessed.text):
+        deduce(definitions, file_scope)
     aliased = every_function(definitions, file_scope)
     calls = expanded(functions, unit, file_scope)
     for definition in (*functions, *calls.expanded.values()):

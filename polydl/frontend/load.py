@@ -16,10 +16,11 @@ from polydl.base.recursion import deep
 from polydl.frontend.file_functions import functions_of
 from polydl.frontend.lower.extracted import Options
 from polydl.frontend.lower.regions import pairing_errors
+from polydl.frontend.meaning.symbols import nodes
 from polydl.frontend.program import Parsed, Program, too_deep
 from polydl.frontend.text.parse import Unit, parse
 from polydl.frontend.text.pragmas import Pragma, find_pragmas, names_in
-from polydl.frontend.text.preprocess import preprocess
+from polydl.frontend.text.preprocess import SYSTEM, preprocess
 from polydl.frontend.text.scan import SourceText, without_digraphs
 from polydl.model.scop import Source
 
@@ -104,10 +105,24 @@ def parsed(
             unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
             functions = functions_of(unit, function)
             unit = replace(unit, aliased=functions.aliased)
+            source = replace(source, declared=_declared(unit))
     except RecursionError as error:
         raise too_deep(original) from error
     options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math)
     return Parsed(source, unit, tuple(pragmas), functions, function, options, cc)
+
+
+def _declared(unit: Unit) -> frozenset[str]:
+    """What the file and headers that are not the system's declare at file scope."""
+    found: set[str] = {chunk.name for chunk in unit.chunks.values() if not chunk.file.startswith(SYSTEM)}
+    for external in unit.externals:
+        declared = external.decl if isinstance(external, c_ast.FuncDef) else external
+        if declared.coord is None or str(declared.coord.file).startswith(SYSTEM):
+            continue
+        named = [declared] if isinstance(declared, c_ast.Decl | c_ast.Typedef) else []
+        tagged = [n for n in nodes(declared) if isinstance(n, c_ast.Struct | c_ast.Union | c_ast.Enum)]
+        found |= {str(one.name) for one in (*named, *tagged) if one.name is not None}
+    return frozenset(found)
 
 
 def _assumed_pure(unit: Unit, pragmas: Sequence[Pragma], given: Sequence[str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from polydl.frontend.file_functions import Functions
 from polydl.frontend.lower.extract import GENERATED, extract, in_order
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.inlined import Expanded
-from polydl.frontend.lower.regions import Finder, Found
+from polydl.frontend.lower.regions import Finder, Found, repeats
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.narrow_types import check_compiler
 from polydl.frontend.meaning.symbols import Scope, nodes
@@ -286,7 +286,8 @@ def _covered(name: str, helpers: Mapping[str, frozenset[str]], done: Set[str]) -
 
 
 def _has_loops(function: c_ast.FuncDef) -> bool:
-    return any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
+    loops = any(isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile) for node in nodes(function))
+    return loops or repeats(function) is not None
 
 
 def _loops(unit: Unit, name: str) -> bool:

@@ -31,6 +31,7 @@ from polydl.lower.ctree import (
     Unary,
     mentioned,
 )
+from polydl.lower.header_names import LIBRARY_NAMES
 from polydl.lower.hilbert import curve_prologue
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import BEGIN
@@ -336,7 +337,8 @@ def protected(source: Source, pieces: Sequence[str]) -> str:
     """File-scope pieces as one text, out of reach of the macros of the source and of the command line.
 
     A file may well have `#define n 100`, or an `i` that a header of the system could not bear; so macros with the
-    name of anything in the pieces, and those in lower case, are put aside (push_macro: gcc, clang, icc, msvc).
+    name of anything in the pieces, and those in lower case, are put aside (push_macro: gcc, clang, icc, msvc). What the
+    source calls as a header does is another name in that header.
     """
     text = "\n\n".join(piece.strip("\n") for piece in pieces)
     defined = re.findall(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", source.text, re.MULTILINE)
@@ -349,6 +351,9 @@ def protected(source: Source, pieces: Sequence[str]) -> str:
     )
     before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in aside)
     after = "".join(f'\n#pragma pop_macro("{name}")' for name in aside)
+    own = sorted((source.declared & LIBRARY_NAMES) - words) if "#include" in text else []
+    before += "".join(f"#define {name} polydl_not_{name}\n" for name in own)
+    after = "".join(f"\n#undef {name}" for name in own) + after
     return before + text + after if text else ""
 
 

@@ -355,6 +355,8 @@ class Source:
     """Decoded with utf-8 and surrogateescape, newlines untouched: encodes back to the same bytes."""
     preprocessor_flags: tuple[str, ...] = ()
     """-D, -I and -U flags, to be given to every compilation."""
+    declared: frozenset[str] = frozenset()
+    """What it and its own headers declare at file scope: functions, objects, types, tags."""
 
 
 @dataclass(frozen=True, slots=True)

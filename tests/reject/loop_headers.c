@@ -12,7 +12,7 @@ void f(int n, float A[restrict 100]) {
     for (int i = 0; i < 10; i += 0) A[i] = 0.0f;
     for (int i = 0; i < 10; i += n) A[i] = 0.0f;
     for (int i = 1; i < 10; i *= 2) A[i] = 0.0f;
-    for (int i = 0, j = 0; i < 10 && j < 5; i++, j++) A[i] = 0.0f;
+    for (int i = 1, j = 9; i < 10 && j > 0; i *= 2, j /= 2) A[i] = 0.0f;
     for (int i = 0, j = 9; i < 10; i++, j /= 2) A[i] = 0.0f;
     for (int i = 0, j = 9; i < 10; i++, j--) { A[i] = j; j -= n; }
 #pragma endscop

@@ -12,5 +12,6 @@ class CLexer:
     _match_token: Callable[[], Token | None]
     _lexdata: str
     _pos: int
+    _keyword_map: dict[str, str]
     def __init__(self, **options: object) -> None: ...
     def _make_token(self, kind: str, value: str, position: int) -> Token: ...

@@ -11,7 +11,7 @@ from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.lookup import Settings
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.model.scop import Storage
 
 NO_START = "the loop does not initialise its variable"
@@ -78,6 +78,26 @@ def complaint(loop: Loop, state: State) -> InputError:
     return places.error(f"the loop does not count '{name}'", node, _SEVERAL, topic="loop-headers")
 
 
+def moves(loop: Loop, scope: Scope) -> bool:
+    """Whether a loop has a condition, and steps nothing but by products, quotients and shifts, or numbers that are no
+    integers: it comes to an end as far as one can see."""
+    for part in loop.step:
+        name = target(part)
+        found = None if name is None else scope.find(name)
+        value = part.rvalue if isinstance(part, c_ast.Assignment) and part.op == "=" else None
+        op = value.op if isinstance(value, c_ast.BinaryOp) else str(getattr(part, "op", "")).removesuffix("=")
+        floats = _floating(loop, name) if found is None else found.ctype.is_float
+        if op not in ("*", "/", "<<", ">>") and not floats:
+            return False
+    return loop.condition is not None and bool(loop.step)
+
+
+def _floating(loop: Loop, name: str | None) -> bool:
+    """Whether a loop declares a variable as a floating-point number."""
+    declared = (part for part in loop.first if isinstance(part, c_ast.Decl) and part.name == name)
+    return any(Scope().resolve(part.type)[0].is_float for part in declared)
+
+
 def several(loop: Loop, state: State) -> InputError:
     """That no one variable counts a loop."""
     why = "the loop initialises more than one variable"
@@ -106,7 +126,8 @@ def not_stepped(node: Node, name: str, state: State) -> InputError:
             far = by
         case _:
             why = f"the increment does not add a constant to '{name}'"
-            return state.places.error(why, node, f"write {name}++ or {name} += c", topic="loop-headers")
+            hint = f"write {name}++ or {name} += c; loops inside of one that stays as it is are optimized by themselves"
+            return state.places.error(why, node, hint, topic="loop-headers")
     if number_of(far) == 0:
         why, hint = f"the step of '{name}' is zero: the loop never ends", "use another step"
         return state.places.error(why, node, hint, topic="loop-headers")

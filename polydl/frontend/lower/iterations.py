@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pycparser import c_ast
@@ -21,7 +22,8 @@ from polydl.frontend.lower.zeros import without_continue
 from polydl.frontend.meaning.affine import NotAffine, Value
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import assigned_names, leaves
-from polydl.frontend.meaning.symbols import Symbol
+from polydl.frontend.meaning.lookup import NeedsData
+from polydl.frontend.meaning.symbols import Symbol, nodes
 from polydl.model import isl
 from polydl.model.scop import Storage
 
@@ -45,8 +47,10 @@ class Iterations(Undecided):
             rest = self._begin(loop)
             found = evolutions(loop, self)
             counter = counters.counter_of(loop, found.each, self)
-            if counter is None and headed:
-                raise not_counted.complaint(loop, self)
+            if counter is None and headed and self.in_black_box:
+                self._any_iterations(loop, rest)
+                return
+            complaint = not_counted.complaint(loop, self) if counter is None and headed else None
             taken = None if counter is None else self._counted(loop, counter, found, rest)
             if taken is None and counter is not None and headed:
                 if loop.header is node:
@@ -54,8 +58,55 @@ class Iterations(Undecided):
                 if self.in_black_box:
                     self._undecided_loop(counter, found)
                     return
-        if taken is None:
+        if complaint is not None:
+            self._not_counted(loop, complaint)
+        elif taken is None:
             self._over_data(node, loop, counter) if headed else self._while(node)
+
+    def _not_counted(self, loop: Loop, complaint: InputError) -> None:
+        """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`: inside of others it is kept as it is written.
+        Raises `complaint` where it cannot be."""
+        if not self.loops or self.in_fragment or not not_counted.moves(loop, self.scope):
+            raise complaint
+        known = len(self.errors)
+        try:
+            self._keep(loop.node)
+        except InputError:
+            raise complaint from None
+        if len(self.errors) > known:
+            del self.errors[known:]
+            raise complaint
+
+    def _any_iterations(self, loop: Loop, rest: Sequence[Node]) -> None:
+        """Walk the body of a loop that nothing counts, for any value of the integers that its header changes."""
+        held = {name for part in loop.step for name in assigned_names(part)}
+        integers = {
+            name: found.integer
+            for name in sorted(held)
+            if (found := self.scope.find(name)) is not None and found.integer is not None
+        }
+        for part in loop.first:
+            begun = not_counted.begun_by(part)
+            if begun is not None and (value := counters.given(loop, begun)) is not None and begun in integers:
+                self._condition(value)
+        for part in rest:
+            if isinstance(part, c_ast.Decl) and part.init is not None:  # `_begin` has declared it
+                part = c_ast.Assignment("=", c_ast.ID(part.name, part.coord), part.init, part.coord)
+            self.walk(part)
+        before = dict(self.undecided)
+        self.undecided |= integers
+        try:
+            assert loop.condition is not None, "others are refused"
+            self.forget(loop.changed)
+            self._condition(loop.condition)
+            self.walk(loop.body)
+            self.no_pending()
+            for part in loop.step:
+                if assigned_names(part).isdisjoint(integers):
+                    self.walk(part)
+        finally:
+            self.undecided = before
+            self.forget(loop.changed)
 
     def _over_data(self, node: Node, loop: Loop, counter: Counter | None) -> None:
         """A loop whose bounds data decide."""
@@ -130,19 +181,29 @@ class Iterations(Undecided):
     def _counted(self, loop: Loop, counter: Counter, found: Evolutions, rest: list[Node]) -> isl.Set | None:
         """Walk a loop that is counted; the values that its dimension takes. None, and nothing walked, where data decide
         them. Raises InputError."""
-        self._allowed(loop, counter, found)
+        headed = isinstance(loop.node, c_ast.For)
+        if headed:
+            self._allowed(loop, counter, found)
         symbol = self.scope.find(counter.judged)
         assert symbol is not None, "it counts"
         self.walked.temporaries.setdefault(counter.judged, symbol)
         if counter.start is None:
+            if not headed:
+                self._may_be_kept(loop, counter, found)
             return None
         around, before = self.domain, self.environment
         self.environment = dict(before)
         try:
             taken = self._taken(counter, found)
-        except NotAffine:
+        except (NotAffine, NeedsData) as error:
             self.environment = before  # says `domain`
+            if not headed:
+                self._may_be_kept(loop, counter, found)
+            if isinstance(error, NeedsData):
+                raise
             return None
+        if not headed:
+            self._allowed(loop, counter, found)
         values = self.environment
         for part in rest:
             self.walk(part)
@@ -225,9 +286,6 @@ class Iterations(Undecided):
             why, hint = reason
             where = node.init if isinstance(node, c_ast.For) and node.init is not None else node
             raise self.places.error(why, where, hint, topic="loop-variables")
-        started = [one for one in found.each if counters.given(loop, one) is not None]
-        if len(started) > 1 and len([one for one in started if one in loop.judged]) > 1:
-            raise not_counted.several(loop, self)
         for part in loop.step:
             other = not_counted.target(part)
             if other is None or other == name or counters.given(loop, other) is None or other in self.settings.data:
@@ -243,6 +301,22 @@ class Iterations(Undecided):
             if integer and other not in found.each and other not in found.later:
                 raise not_counted.not_stepped(part, other, self)
 
+    def _may_be_kept(self, loop: Loop, counter: Counter, found: Evolutions) -> None:
+        """Raises InputError where what a `while` or `do` loop counts can be no variable of a region: that data decide
+        how often it runs, if its condition reads arrays, comes first."""
+        try:
+            self._allowed(loop, counter, found)
+        except InputError:
+            if loop.condition is not None and any(isinstance(n, c_ast.ArrayRef) for n in nodes(loop.condition)):
+                raise self._unbounded(loop.node) from None
+            raise
+
+    def _unbounded(self, node: AnyLoop) -> InputError:
+        """That nothing says how often a `while` or `do` loop runs."""
+        kind = "do" if isinstance(node, c_ast.DoWhile) else "while"
+        why = f"a '{kind}' loop has no bound known in advance, and cannot be kept as it is"
+        return self.places.error(why, node, _COUNT, topic="control-flow")
+
     def _while(self, node: AnyLoop) -> None:
         """A `while` or `do` loop of which nothing says how often it runs."""
         kind = "while" if isinstance(node, c_ast.While) else "do"
@@ -257,8 +331,7 @@ class Iterations(Undecided):
             except InputError as error:
                 self.errors.append(error)
             if len(self.errors) > known:
-                why = f"a '{kind}' loop has no bound known in advance, and cannot be kept as it is"
-                self.errors.insert(known, self.places.error(why, node, _COUNT, topic="control-flow"))
+                self.errors.insert(known, self._unbounded(node))
             return
         changed = assigned_names(node.stmt)
         self.forget(changed)

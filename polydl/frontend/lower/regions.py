@@ -298,6 +298,10 @@ class Finder:
         """Why the loops of a function are no region by themselves."""
         name = function.decl.name
         if not any(isinstance(node, (c_ast.For, c_ast.While, c_ast.DoWhile)) for node in nodes(function.body)):
+            back = repeats(function)
+            if back is not None:
+                why = f"'{name}' loops by 'goto {back.name}', of which nothing says how often it runs"
+                return self.unit.places.error(why, back, "write it as a for or while loop", topic="control-flow")
             return self.unit.places.error(
                 f"'{name}' has no loop", function.decl, "give a function with for loops", topic="regions"
             )
@@ -405,6 +409,17 @@ class Finder:
                     found += self._runs(function, item.stmt, scope, [*_again(item), *rest])
             at += 1
         return found
+
+
+def repeats(function: c_ast.FuncDef) -> c_ast.Goto | None:
+    """The first `goto` of a function to a label in front of it, which makes a loop; None where there is none."""
+    passed: set[str] = set()
+    for node in nodes(function.body):
+        if isinstance(node, c_ast.Label):
+            passed.add(node.name)
+        elif isinstance(node, c_ast.Goto) and node.name in passed:
+            return node
+    return None
 
 
 def _again(loop: AnyLoop) -> list[Node]:

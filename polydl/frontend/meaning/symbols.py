@@ -245,6 +245,8 @@ class Scope:
         if isinstance(node, c_ast.Enum):
             return I32, tuple(levels), const, False
         kind = type(node).__name__.lower()
+        if isinstance(node, c_ast.TypeOf):
+            return OtherType(str(c_generator.CGenerator().visit(node))), tuple(levels), const, False
         return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
 
 

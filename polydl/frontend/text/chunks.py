@@ -28,11 +28,13 @@ _SPELLINGS = {
     "__thread": "_Thread_local",
     "__complex__": "_Complex",
     "__alignof__": "_Alignof",
-    "__auto_type": "__m64",  # any type: an opaque one, as for typeof
+    "__typeof": "typeof",
+    "__typeof__": "typeof",
 }
 _WITH_PARENTHESES = frozenset({"__attribute__", "__attribute", "__declspec"})
 _ASM = frozenset({"asm", "__asm", "__asm__"})
-_TYPEOF = frozenset({"typeof", "__typeof", "__typeof__"})
+DEDUCED = "__auto_type"
+"""GNU C's type of what a variable is initialised with."""
 _OPAQUE = [
     F16.c,
     BF16.c,
@@ -45,6 +47,7 @@ _OPAQUE = [
     "__int128_t",
     "__uint128_t",
     "__builtin_va_list",
+    DEDUCED,
     "__m64",
     "__m128",
     "__m128d",
@@ -60,7 +63,7 @@ _OPAQUE = [
 element type in a scop is an error."""
 
 OPAQUE = ("struct __polydl_opaque", "__m64")
-"""What such types are declared as, and the one that stands for any type (of vectors, and of what `typeof` names)."""
+"""What such types are declared as, and the one that stands for any type of vectors."""
 
 _LEX = re.compile(
     r"""(?P<directive>^[ \t]*\#[^\n]*)
@@ -137,22 +140,21 @@ def clean(text: str) -> tuple[str, frozenset[int]]:
     name = stand_in(text) if _ASM_WORD.search(text) else None
     parts: list[str] = []
     position = 0
-    for match in re.finditer(r"\b(?:__\w+|asm|typeof)\b", text):
+    for match in re.finditer(r"\b(?:__\w+|asm)\b", text):
         word, start = match.group(), match.start()
         if start < position:
             continue
         if word in _SPELLINGS:
             parts.append(text[position:start] + _SPELLINGS[word].ljust(len(word)))
             position = match.end()
-        elif word in _WITH_PARENTHESES or word in _ASM or word in _TYPEOF:
+        elif word in _WITH_PARENTHESES or word in _ASM:
             end = _parenthesised(text, match.end(), word in _ASM)
             if end is None:
                 continue
             inside = text[start:end]
             if word in _WITH_PARENTHESES and re.search(r"[(,]\s*(?:__)?const(?:__)?\s*[,)]", inside):
                 consts.add(start)
-            # what typeof names is unknown here: an opaque type, so that using it in a scop is an error
-            shown = "__m64" if word in _TYPEOF else ""
+            shown = ""
             if word in _ASM and ":" in _STRING.sub("", inside):
                 shown = _standing_in(name, inside, assembly=True)
             parts.append(text[position:start] + _padded(shown, inside))

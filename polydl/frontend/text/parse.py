@@ -47,6 +47,7 @@ class _Budget:
     def lexer(self, **options: object) -> c_lexer.CLexer:
         """A lexer that draws on this budget; in reading it raises InputErrors when nothing is left."""
         made = c_lexer.CLexer(**options)
+        made._keyword_map["typeof"] = "TYPEOF"  # pycparser knows it as a word of C23 alone, which has other words too
         read = made.token
 
         def token() -> c_lexer.Token | None:

@@ -19,6 +19,8 @@ from polydl.frontend.text.scan import Directive, SourceText
 
 HEADERS = ("-isystem", str(Path(__file__).parent / "headers"), "-isystem", pycparser_fake_libc.directory)
 """Flags for system headers that a parser of C11 can read: polydl's own, which include those of pycparser."""
+SYSTEM = (*HEADERS[1::2], "/usr/include", "/usr/lib")
+"""Folders of headers that are the system's."""
 HINTS = ("-D__builtin_expect(value,likely)=((long)(value))",)
 """Flags for what is said to the compiler about branches: it changes no value but the type."""
 MARK = "__polydl_mark_{}__"

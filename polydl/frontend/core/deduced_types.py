@@ -1,0 +1,178 @@
+"""Types that declarations take from expressions, as C names them.
+
+    __typeof__(n) i = 0;             int i = 0;              (int n)
+    __typeof__(x[0]) t = x[i];       const float t = x[i];   (const float *x)
+    __auto_type row = A[i];          float *row = A[i];      (float A[n][m])
+
+What type an expression has, follows from declarations and C's conversions (C11 6.3.1.8 and 6.5, C23 6.7.2.5). Where
+that is not known the `typeof` stays, which is no type that a region may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
+
+from polydl.frontend.core.node_copies import copied
+from polydl.frontend.meaning.affine import NotAffine, integer_constant
+from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.records import Records
+from polydl.frontend.meaning.symbols import Scope, parameters_of
+from polydl.frontend.text.chunks import DEDUCED
+from polydl.model.scop import Storage
+from polydl.model.types import I32, U64, ElementType, common, float_literal, promoted
+
+_COMPARING = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
+
+
+def deduce(functions: Iterable[c_ast.FuncDef], file_scope: Scope) -> None:
+    """Put types in the place of what names them in functions. The trees are changed."""
+    for function in functions:
+        scope = Scope(file_scope)
+        for parameter in parameters_of(function):
+            _visit(parameter, scope, Storage.PARAMETER)
+        _visit(function.body, scope)
+
+
+def _visit(node: Node, scope: Scope, storage: Storage = Storage.LOCAL) -> None:
+    """Put types into a subtree, and declare what it declares."""
+    inner = Scope(scope) if isinstance(node, c_ast.Compound | c_ast.For) else scope
+    for _, child in node.children():
+        _visit(child, inner)
+    if isinstance(node, c_ast.Decl | c_ast.Typedef | c_ast.Typename):
+        _put(node, scope)
+    if isinstance(node, c_ast.Decl | c_ast.Typedef):
+        scope.declare(node, storage, constant)
+
+
+def _put(node: c_ast.Decl | c_ast.Typedef | c_ast.Typename, scope: Scope) -> None:
+    """Put a type into a declaration that takes it from an expression."""
+    around: c_ast.Decl | c_ast.Typedef | c_ast.Typename | c_ast.PtrDecl | c_ast.ArrayDecl = node
+    inner = node.type
+    while isinstance(inner, c_ast.PtrDecl | c_ast.ArrayDecl):
+        around, inner = inner, inner.type
+    if not isinstance(inner, c_ast.TypeDecl):
+        return
+    found: Node | None = None
+    match inner.type:
+        case c_ast.TypeOf(op=op, expr=expr):
+            found = type_of(expr, scope)
+            found = _unqualified(found) if found is not None and op != "typeof" else found
+        case c_ast.IdentifierType(names=[name]) if name == DEDUCED and isinstance(node, c_ast.Decl) and node.init:
+            found = type_of(node.init, scope)
+            if isinstance(found, c_ast.ArrayDecl):
+                found = c_ast.PtrDecl([], found.type)
+            found = None if found is None else _unqualified(found)
+    if found is None:
+        return
+    made = copied(found)
+    core: Node = made
+    while isinstance(core, c_ast.PtrDecl | c_ast.ArrayDecl):
+        core = core.type
+    if not isinstance(core, c_ast.TypeDecl):
+        return
+    core.declname = inner.declname
+    if isinstance(made, c_ast.TypeDecl | c_ast.PtrDecl):
+        made.quals = [*dict.fromkeys([*(made.quals or []), *(inner.quals or [])])]
+    around.type = made
+
+
+def _unqualified(type_: Node) -> Node:
+    """A type without qualifiers of its own; those of what it points to stay."""
+    made = copied(type_)
+    if isinstance(made, c_ast.TypeDecl | c_ast.PtrDecl):
+        made.quals = []
+    return made
+
+
+def type_of(node: Node, scope: Scope) -> Node | None:
+    """The type of an expression as the declaration of something of it has it; None where that is not known."""
+    records = Records(scope, constant)
+    match node:
+        case c_ast.Typename():
+            return node.type
+        case c_ast.Cast():
+            return node.to_type.type
+        case c_ast.ID(name=name):
+            found = scope.find(name)
+            declared = found.node if found is not None else None
+            return declared.type if isinstance(declared, c_ast.Decl) else _arithmetic(node, scope)
+        case c_ast.ArrayRef(name=base) | c_ast.UnaryOp(op="*", expr=base):
+            outer = type_of(base, scope)
+            return None if outer is None else records.inner(outer)
+        case c_ast.UnaryOp(op="&", expr=expr):
+            to = type_of(expr, scope)
+            return None if to is None else c_ast.PtrDecl([], to)
+        case c_ast.StructRef(name=base, type=op, field=field):
+            outer = type_of(base, scope)
+            outer = records.inner(outer) if outer is not None and op == "->" else outer
+            member = None if outer is None else records.member(outer, field.name)
+            return None if member is None else member.type
+        case c_ast.Assignment(lvalue=place) | c_ast.UnaryOp(op="p++" | "p--" | "++" | "--", expr=place):
+            return type_of(place, scope)
+        case c_ast.ExprList(exprs=[*_, last]):
+            return type_of(last, scope)
+        case c_ast.FuncCall(name=c_ast.ID(name=name)):
+            found = scope.find(name)
+            declared = found.node if found is not None and isinstance(found.node, c_ast.Decl) else None
+            function = None if declared is None else declared.type
+            return function.type if isinstance(function, c_ast.FuncDecl) else None
+        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
+            sides = [_pointer(type_of(one, scope), records) for one in (left, right)]
+            if any(sides):
+                return None if all(sides) else next(one for one in sides if one is not None)
+    return _arithmetic(node, scope)
+
+
+def _pointer(type_: Node | None, records: Records) -> Node | None:
+    """The type of a pointer, or of an array as a pointer; None for other types."""
+    to = None if type_ is None else records.inner(type_)
+    return None if to is None else c_ast.PtrDecl([], to)
+
+
+def _arithmetic(node: Node, scope: Scope) -> Node | None:
+    found = _element(node, scope)
+    return None if found is None else c_ast.TypeDecl(None, [], None, c_ast.IdentifierType(found.c.split()))
+
+
+def _element(node: Node, scope: Scope) -> ElementType | None:
+    """The arithmetic type of an expression; None for others."""
+    match node:
+        case c_ast.Constant(type="string"):
+            return None
+        case c_ast.Constant():
+            try:
+                return float_literal(node.value) or integer_constant(node).ctype
+            except NotAffine:
+                return None
+        case c_ast.UnaryOp(op="!"):
+            return I32
+        case c_ast.UnaryOp(op="sizeof" | "_Alignof"):
+            return U64
+        case c_ast.UnaryOp(op="+" | "-" | "~", expr=expr):
+            of = _element(expr, scope)
+            return None if of is None else promoted(of)
+        case c_ast.BinaryOp(op=op) if op in _COMPARING:
+            return I32
+        case c_ast.BinaryOp(op="<<" | ">>", left=left):
+            of = _element(left, scope)
+            return None if of is None else promoted(of)
+        case c_ast.BinaryOp(left=left, right=right) | c_ast.TernaryOp(iftrue=left, iffalse=right):
+            one, other = _element(left, scope), _element(right, scope)
+            return None if one is None or other is None else common(one, other)
+        case c_ast.ID(name=name) if (symbol := scope.find(name)) is not None and symbol.value is not None:
+            return symbol.integer
+    type_ = None if isinstance(node, c_ast.ID) and scope.find(node.name) is None else _declared(node, scope)
+    if type_ is None:
+        return None
+    ctype, levels, _, function = scope.resolve(type_)
+    return ctype if isinstance(ctype, ElementType) and not levels and not function else None
+
+
+def _declared(node: Node, scope: Scope) -> Node | None:
+    """The type of what declarations say the type of; None for other expressions."""
+    plain = (c_ast.ID, c_ast.ArrayRef, c_ast.StructRef, c_ast.FuncCall, c_ast.Cast, c_ast.Assignment, c_ast.ExprList)
+    places = ("*", "p++", "p--", "++", "--")
+    return type_of(node, scope) if isinstance(node, plain) or getattr(node, "op", "") in places else None
