@@ -42,6 +42,8 @@ class Effort:
     """Tilings and settings that are tried with each base schedule of a region: all of them."""
     checks: int = 40
     """Schedules of a region that are checked."""
+    schedulers: int = 7
+    """Settings of isl's schedulers that are asked for schedules of a region, where the space has as many."""
     least_ways: int = 6
     least_checks: int = 8
     """Of both what is left for files of any length. They are lowered from twice `in_full` on: the schedules of a region

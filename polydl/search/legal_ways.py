@@ -216,5 +216,5 @@ def _trees(
         effort=o.effort,
         tell=steps.within,
         hung=hung,
-        schedules=SPACES[o.space].schedules,
+        schedules=min(SPACES[o.space].schedules, o.effort.schedulers),
     )

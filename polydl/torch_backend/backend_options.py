@@ -49,6 +49,8 @@ class BackendOptions:
     """Whether the first call of each graph is compared with eager PyTorch."""
     report: str | Path | Callable[[Any], object] | None = None
     """A file to which a text about each compiled graph is appended, or a function that is given its `GraphReport`."""
+    log: bool = False
+    """Whether stderr is told of each group that was searched, as it is done."""
     partition: str = "min-cut"
     """How forward and backward are cut apart when training: `min-cut` recomputes what is cheap, `default` saves all."""
     sizes: int = 8

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport
 from polydl.torch_backend.graph_values import Reason, Value
 from polydl.torch_backend.group_code import GroupCode
+from polydl.torch_backend.group_search import Compilers, Job
 from polydl.torch_backend.node_kinds import Kind, Lowering, is_view, kinds, reason
 from polydl.torch_backend.region_plan import Group, Made, RegionPlan
 
@@ -277,23 +277,27 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
             wrong.add(name)
             failed.add(group.nodes, error, group.text(name), o)
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as compilers:
-        begun: list[tuple[int, Group]] = []
-        waits: dict[str, Callable[[], GroupCode]] = {}
+    asked: dict[str, GroupCode | Job] = {}
+    waits: dict[str, Callable[[], GroupCode]] = {}
+    for group in (group for groups in grouped.values() for group in groups):
+        name = named[id(group)]
+        if name in asked or name in waits:
+            continue
+        try:
+            arguments = len(group.inputs) + len(group.outputs)
+            asked[name] = group_code.asked(group.text, arguments, o, search=name in searched, branches=group.branches)
+        except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
+            waits[name] = partial(_raise, error)
+    jobs = [one for one in asked.values() if isinstance(one, Job)]
+    tell = _told if o.log else None
+    with Compilers(sum(job.how != "as written" for job in jobs), timed=o.tune, tell=tell) as compilers:
+        for name, one in asked.items():
+            try:
+                waits[name] = partial(_given, one) if isinstance(one, GroupCode) else _begun(one, compilers)
+            except Exception as error:  # noqa: BLE001  # as above
+                waits[name] = partial(_raise, error)
         for number, group in ((number, group) for number, groups in grouped.items() for group in groups):
             made.setdefault(number, [])
-            name = named[id(group)]
-            begun.append((number, group))
-            if name in waits:
-                continue
-            try:
-                arguments = len(group.inputs) + len(group.outputs)
-                waits[name] = group_code.begun(
-                    group.text, arguments, o, compilers, search=name in searched, branches=group.branches
-                )
-            except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
-                waits[name] = partial(_raise, error)
-        for number, group in begun:
             try:
                 code = waits[named[id(group)]]()
                 made[number].append(Made(group, code))
@@ -311,6 +315,21 @@ def _is_heavy_product(group: Group) -> bool:
     return group.work >= _HEAVY and any(
         getattr(node.target, "overloadpacket", None) in _PRODUCTS for node in group.nodes
     )
+
+
+def _begun(job: Job, compilers: Compilers) -> Callable[[], GroupCode]:
+    """Begins with a group; what is returned waits for its code."""
+    waiting = compilers.begin(job)
+    return lambda: group_code.loaded(job.key, job.name, job.how, *waiting())
+
+
+def _told(line: str) -> None:
+    sys.stderr.write(f"polydl: {line}\n")
+    sys.stderr.flush()
+
+
+def _given(code: GroupCode) -> GroupCode:
+    return code
 
 
 def _raise(error: Exception) -> GroupCode:

@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import graph_compiler, group_code, region_timing, stored_graph
+from polydl.torch_backend import graph_compiler, group_code, group_search, region_timing, stored_graph
 from polydl.torch_backend.backend import compiled
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.checked_call import Checked
@@ -212,13 +212,13 @@ def test_code_is_cached_by_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     x = torch.randn(7, 9)
     gm = graph(lambda x: (x.cos() * 3,), [x])
     made: list[str] = []
-    compile_file = group_code._compiled
+    compile_file = group_search.compiled
 
-    def counted(key: str, text: str, flags: Sequence[str], o: BackendOptions) -> Path:
-        made.append(key)
-        return compile_file(key, text, flags, o)
+    def counted(job: group_search.Job, text: str) -> Path:
+        made.append(job.key)
+        return compile_file(job, text)
 
-    monkeypatch.setattr(group_code, "_compiled", counted)
+    monkeypatch.setattr(group_search, "compiled", counted)
     for expected in (1, 1):
         group_code.forget()
         torch.testing.assert_close(compiled(gm, (), BackendOptions())([x])[0], x.cos() * 3)
@@ -306,8 +306,8 @@ def test_large_attention_without_a_microkernel_is_left_to_pytorch(
 ) -> None:
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     group_code.forget()
-    searched = group_code._Searched
-    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, written, (), (), kernels))
+    searched = group_search.Searched
+    monkeypatch.setattr(group_search, "optimized", lambda job: searched(job.written, job.written, (), (), kernels))
     q, k, v = (torch.randn(1, 8, 64, 32) for _ in range(3))
     function = lambda q, k, v: (nn.functional.scaled_dot_product_attention(q, k, v),)  # noqa: E731
     with torch.no_grad():
@@ -325,8 +325,8 @@ def test_large_products_without_a_microkernel_are_left_to_pytorch(
 ) -> None:
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     group_code.forget()
-    searched = group_code._Searched
-    monkeypatch.setattr(group_code, "_optimized", lambda written, *_: searched(written, written, (), (), kernels))
+    searched = group_search.Searched
+    monkeypatch.setattr(group_search, "optimized", lambda job: searched(job.written, job.written, (), (), kernels))
     x, w = torch.randn(128, 128), torch.randn(128, 128)
     gm = graph(lambda x, w: ((x @ w).relu() + 1, x.exp()), [x, w])
     run, report, _ = compile_graph(gm, (), BackendOptions(), LOWERINGS)

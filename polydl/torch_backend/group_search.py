@@ -1,0 +1,256 @@
+"""Searches the C of groups and compiles it: in this process, or side by side in workers.
+
+A search is Python, of which a process runs one thread at a time, so a graph with several groups to search gets a
+process for each core. A worker is another Python that loads no torch, takes jobs as lines of JSON and answers each with
+a line; it ends with the graph. It runs the same functions as this process does, thus gives the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from polydl.base.cache import Cache
+from polydl.base.effort import Effort
+from polydl.base.errors import PolyDLError, ToolchainError
+from polydl.base.recursion import deep
+from polydl.base.resources import header_flags
+from polydl.measure import Toolchain
+from polydl.measure.compiler import find_compiler, link_flags, run_compiler
+from polydl.options import Options
+from polydl.pipeline import optimize
+from polydl.schedule.tree import kernels
+
+OBJECTS = Cache("torch_groups", ".so", 5000)
+TEXTS = Cache("torch_texts", ".json", 5000)
+_TIMEOUT = 300.0
+"""Seconds that the compiler may take for a group."""
+_SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
+_WORTH_WORKERS = 4
+"""Groups to search from which workers are begun: the start of one takes as long as a search."""
+_UNTUNED = Effort(schedulers=0)
+"""The loops of operators are already in an order that isl's schedulers find, and some of their programs take these
+seconds, until they are stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A group to be searched and compiled."""
+
+    key: str
+    """Of its entries in the cache."""
+    name: str
+    """Of the C function."""
+    written: str
+    """Its C."""
+    entry: str
+    """C that is compiled behind it."""
+    how: str
+    """`ranked`, `measured`, or `as written`."""
+    flags: tuple[str, ...]
+    cc: str
+    threads: int | None
+    reassociate: bool
+    fast_math: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What polydl made of a group's text."""
+
+    written: str
+    """The group's text."""
+    text: str
+    variants: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What the search told people."""
+    kernels: int
+    """Places where microkernels run."""
+
+
+def from_document(said: Any) -> Searched:
+    """What `asdict` and JSON made of a `Searched`."""
+    return Searched(said["written"], said["text"], tuple(said["variants"]), tuple(said["notes"]), said["kernels"])
+
+
+def searched(job: Job) -> Searched:
+    """The C of the best variants, kept in the cache. Raises what `optimize` raises."""
+    if job.how == "as written":
+        found = Searched(job.written, job.written, (), (), 0)
+    else:
+        found = optimized(job)
+    TEXTS.write(job.key, json.dumps(asdict(found)).encode())
+    return found
+
+
+@deep()
+def optimized(job: Job) -> Searched:
+    """Without timing in the small space: its first variant is hardly ever estimated to take longer than that of the
+    default space, which takes two to four times as long to search."""
+    measured = job.how == "measured"
+    options = Options(
+        function=job.name, threads=job.threads, cc=job.cc, reassociate=job.reassociate, fast_math=job.fast_math,
+        top_k=3, cflags=job.flags, space="default" if measured else "small", effort=Effort() if measured else _UNTUNED,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = optimize(job.written, Path(folder, "group.c"), options, run=measured)
+    variants = tuple(one.chosen.id for one in found.scops if one.chosen is not None)
+    used = sum(1 for one in found.scops if one.chosen is not None for _ in kernels(one.chosen.tree))
+    return Searched(job.written, found.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
+
+
+def compiled(job: Job, text: str) -> Path:
+    """The shared object of a text, in the cache where that can be written. Raises ToolchainError."""
+    toolchain: Toolchain = Options(cc=job.cc).toolchain()
+    folder = Path(tempfile.mkdtemp(prefix="polydl-torch-group-"))
+    source, target = folder / "group.c", folder / "group.so"
+    source.write_text(text + job.entry, encoding="utf-8")
+    arguments: list[str | Path] = [*toolchain.cflags, *job.flags, *header_flags(), *_SHARED, "-o", target, source]
+    arguments += link_flags(toolchain)
+    done = run_compiler([find_compiler(toolchain), *arguments], _TIMEOUT)
+    if not done.ok:
+        raise ToolchainError(f"the code of a group cannot be compiled ({source}): {done.message}")
+    if not OBJECTS.write(job.key, target.read_bytes()):
+        return target
+    source.unlink()
+    target.unlink()
+    folder.rmdir()
+    return OBJECTS.path(job.key)
+
+
+Waiting = Callable[[], tuple[Searched, Path]]
+
+
+class Compilers:
+    """Searches and compiles groups while what began them goes on; a context, at whose end all is done.
+
+    `searches`: how many groups are to be searched. `timed`: whether searches time what they find: nothing else runs
+    then. `tell` is called with a line for each group that was searched.
+    """
+
+    def __init__(self, searches: int, *, timed: bool = False, tell: Callable[[str], object] | None = None) -> None:
+        cores = len(os.sched_getaffinity(0))
+        self._timed = timed
+        workers = min(cores, searches) if searches >= _WORTH_WORKERS and not timed and sys.executable else 0
+        self._workers: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        for _ in range(workers):
+            self._workers.put(None)
+        self._by_worker = workers > 1
+        self._threads = ThreadPoolExecutor(cores)
+        self._searches, self._done, self._tell = searches, 0, tell
+
+    def __enter__(self) -> Compilers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._threads.shutdown(cancel_futures=error is not None)
+        while not self._workers.empty():
+            worker = self._workers.get()
+            if worker is not None:
+                worker.end()
+
+    def begin(self, job: Job) -> Waiting:
+        """Begin with a group; what is returned waits for it. Both raise what polydl raises for C that it refuses, and
+        ToolchainError."""
+        if job.how != "as written" and self._by_worker:
+            return self._threads.submit(self._worked, job).result
+        begin = time.perf_counter()
+        found = searched(job)
+        self._say(job, time.perf_counter() - begin)
+        path = self._threads.submit(compiled, job, found.text)
+        if self._timed:
+            path.result()
+        return lambda: (found, path.result())
+
+    def _worked(self, job: Job) -> tuple[Searched, Path]:
+        begin = time.perf_counter()
+        worker = self._workers.get()
+        try:
+            worker = worker or _Worker()
+            answer = worker.answer(job)
+        finally:
+            self._workers.put(worker if worker is not None and worker.runs else None)
+        self._say(job, time.perf_counter() - begin)
+        return answer
+
+    def _say(self, job: Job, seconds: float) -> None:
+        if self._tell is not None and job.how != "as written":
+            self._done += 1
+            self._tell(f"{self._done} of {self._searches} groups: {job.name} {job.how} in {seconds:.1f} s")
+
+
+class _Worker:
+    """Another process that does jobs."""
+
+    def __init__(self) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import work; work()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def answer(self, job: Job) -> tuple[Searched, Path]:
+        """Raises what the job raised there, and ToolchainError where the process ended."""
+        pipe, answers = self._process.stdin, self._process.stdout
+        assert pipe is not None and answers is not None
+        try:
+            pipe.write(json.dumps(asdict(job)) + "\n")
+            pipe.flush()
+            line = answers.readline()
+        except OSError:
+            line = ""
+        if not line:
+            self.end()
+            raise ToolchainError(f"the process that searched {job.name} ended with code {self._process.returncode}")
+        said = json.loads(line)
+        if "searched" in said:
+            return from_document(said["searched"]), Path(said["path"])
+        if said["kind"] == "polydl":
+            raise PolyDLError(said["error"])
+        raise RuntimeError(f"{said['kind']}: {said['error']}")
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.terminate()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+
+
+def work() -> None:
+    """What a worker runs: a job from each line of its input, an answer for each to its output, until that ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever is printed is no answer
+    for line in sys.stdin:
+        said = json.loads(line)
+        answers.write(json.dumps(_answer(Job(**{**said, "flags": tuple(said["flags"])}))) + "\n")
+        answers.flush()
+
+
+def _answer(job: Job) -> dict[str, object]:
+    try:
+        found = searched(job)
+        path = compiled(job, found.text)
+    except PolyDLError as error:
+        return {"kind": "polydl", "error": str(error)}
+    except Exception as error:  # noqa: BLE001  # raised again where the job came from
+        return {"kind": type(error).__name__, "error": f"{error}\n{traceback.format_exc()}"}
+    return {"searched": asdict(found), "path": str(path)}
