@@ -35,7 +35,7 @@ from polydl.base.errors import PolyDLError  # noqa: E402
 from polydl.measure import MeasureOptions, measure  # noqa: E402
 from polydl.measure.slices import original_slices  # noqa: E402
 from polydl.options import Options  # noqa: E402
-from polydl.search.shortlist import shortlist  # noqa: E402
+from polydl.search.timing_order import TimingOrder  # noqa: E402
 from tests.programs.corpus import Entry, catalogue  # noqa: E402
 
 APART = 1.2
@@ -113,7 +113,7 @@ def rows_of(entry: Entry, given: argparse.Namespace) -> list[Row]:
     rows = []
     for number, scop in enumerate(pipeline.load(entry.path, o).scops):
         ranking = pipeline.with_fused(pipeline.rank(scop, options=o), o)
-        chosen, _ = shortlist(ranking.variants, given.top_k)
+        chosen = TimingOrder(ranking.variants, given.top_k).next({}, given.top_k)
         how = MeasureOptions(threads=given.threads, timeout=given.timeout)
         codes = {variant.id: variant.generated for variant in chosen}
         report = measure(scop, codes, o.toolchain(), how, None, original_slices(scop))

@@ -12,7 +12,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,6 @@ from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
-from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
@@ -48,13 +47,13 @@ from polydl.search.fused_variants import fused_variants
 from polydl.search.legal_ways import Ways, ways
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
 from polydl.search.merged_variants import merged_variants
-from polydl.search.proofs import proved
+from polydl.search.proofs import proof_of
 from polydl.search.scoring import scored
-from polydl.search.shortlist import compiled, how_many, shortlist
 from polydl.search.sizes.code import EverySize, Timer
 from polydl.search.sizes.curve import Curved, curve_over
 from polydl.search.sizes.find import code_for_other_sizes, pointed, timer_of
 from polydl.search.sizes.run_neighbours import run_neighbours
+from polydl.search.timing_order import TimingOrder, codes_of, compiled
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
@@ -353,28 +352,30 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     """`seconds`: for compiling, checking and timing the variants."""
     begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
-    most = how_many(ranking.variants, o.top_k) if run else 1
-    variants, illegal = shortlist(ranking.variants, most, varied=run, characters=o.effort.measured)
-    if len(variants) < most and compiled(variants) > o.effort.measured:
-        few = f"of long variants {len(variants)} are timed, not {most}: a compiler takes seconds for each"
-        ranking = replace(ranking, given_up=(*ranking.given_up, few))
-    proofs: Mapping[str, Proof] = {}
-    if o.prove:
-        variants, proofs, wrong = proved(ranking.program, variants, o)
-        illegal += wrong
-    slices = original_slices(scop) if run and len(variants) > 1 else ()
+    prove = (lambda variant: proof_of(ranking.program, variant, o)) if o.prove else None
+    order = TimingOrder(ranking.variants, o.top_k if run else 1, o.effort.measured, prove)
+    variants = order.next({})
+    slices = original_slices(scop) if run and order.most > 1 and variants else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
         others = _other_sizes(ranking, variants[0], o) if variants else ""
-        return Optimized(ranking, None, variants[0] if variants else None, illegal, proofs, analysis_seconds, others)
+        chosen = variants[0] if variants else None
+        return Optimized(ranking, None, chosen, order.illegal, order.proofs, analysis_seconds, others)
     options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED), originals={})
-    report = measure(scop, {v.id: v.generated for v in variants}, o.toolchain(), options, progress, slices)
+    report = measure(scop, codes_of(variants), o.toolchain(), options, progress, slices, order.more)
+    variants = order.chosen
+    if len(variants) < order.most and compiled(variants) > o.effort.measured:
+        few = f"of long variants {len(variants)} are timed, not {order.most}: a compiler takes seconds for each"
+        ranking = replace(ranking, given_up=(*ranking.given_up, few))
     chosen = choose(report, variants, ranking.variants)
     left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)
     timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left, data={}))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
     spent = sum(timer.spent) if timer is not None else 0.0
-    done = Optimized(ranking, report, chosen, illegal, proofs, analysis_seconds, others, others_spent=spent)
+    done = Optimized(
+        ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, others_spent=spent,
+        why_timed=order.why,
+    )  # fmt: skip
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None

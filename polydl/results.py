@@ -191,6 +191,8 @@ class Optimized:
     """The output at several sizes beside the original; None: not asked for, or no size is a parameter."""
     others_spent: float = 0.0
     """Seconds that timing at other sizes took."""
+    why_timed: Mapping[str, str] = field(default_factory=dict)
+    """By id of a variant that was compiled why it was (search.timing_order), for people."""
 
     @property
     def spent(self) -> float:

@@ -72,7 +72,7 @@ def test_a_change_reaches_what_imports_it() -> None:
     assert reached is not None
     assert "tests/learn/train/test_metrics.py" in reached
     assert "tests/model/test_isl.py" not in reached
-    through_the_package = since.reached(["polydl/search/shortlist.py"])
+    through_the_package = since.reached(["polydl/search/timing_order.py"])
     assert through_the_package is not None
     assert "tests/api/test_doctests.py" in through_the_package
     assert "tests/locality/test_exact.py" not in through_the_package

@@ -154,6 +154,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
                 "verified": m.verified,
                 "status": m.status.value,
                 "message": m.message,
+                "why_timed": done.why_timed.get(m.id, ""),
             }
             for m in (report.measurements if report else ())
         ],

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from polydl.base.errors import NotMeasurable, ToolchainError
 from polydl.lower.emit import Generated, protected
@@ -24,7 +25,7 @@ from polydl.measure.input_data import Buffer, describe_buffers, memory_budget, r
 from polydl.measure.measurement import ORIGINAL, Measurement, MeasureOptions, Progress, Report, Status, Toolchain
 from polydl.measure.poison import with_overwritten
 from polydl.measure.slices import Slice
-from polydl.measure.timing import clock_resolution, time_contenders
+from polydl.measure.timing import brief_seconds, clock_resolution, time_contenders
 from polydl.measure.unit import original_code, passed_arrays, size_guards, unit_text
 from polydl.measure.verify import Built, Checked, Setting, Verification, verify
 from polydl.model.scop import Scop
@@ -39,6 +40,12 @@ _drivers: dict[str, bytes] = {}
 """Executables of the driver by compiler: a process compiles it once, for all its measurements."""
 
 
+class More(Protocol):
+    """Chooses further candidates: their C by id, for the seconds of those so far."""
+
+    def __call__(self, seconds: Mapping[str, float], /) -> Mapping[str, Generated]: ...
+
+
 def measure(
     scop: Scop,
     codes: Mapping[str, Generated],
@@ -46,8 +53,13 @@ def measure(
     options: MeasureOptions,
     progress: Progress | None = None,
     slices: Sequence[Slice] = (),
+    more: More | None = None,
 ) -> Report:
     """Compile, verify and time candidates against the original; the report has a measurement of each, in their order.
+
+    `more` is asked for further candidates, round by round, with the seconds of those so far (by id, briefly timed,
+    those of them that work), until it has none; then all are timed at length, in turn. Not where the original is
+    compared in slices: all candidates are then compared with each other, and `more` is asked once, with no times.
 
     `codes` has the C of each candidate by its id, to stand in place of the scop's region. With `slices` of the
     original, a slow original need not be run whole (measure.by_slices). A candidate that fails does not affect the
@@ -61,6 +73,8 @@ def measure(
         folder = Path(name)
         start = time.perf_counter()
         builder = Builder(scop, toolchain, options, compiler, folder, allowance)
+        if slices and more is not None:
+            codes, more = {**codes, **more({})}, None
         of_original = {f"slice {i} of the original": one for i, one in enumerate(slices)}
         needed = {*of_original, *list(codes)[: LEAST_WITH_SLICES if slices else 1]}
         every = {**codes, **{name: one.code for name, one in of_original.items()}}
@@ -68,11 +82,27 @@ def measure(
         built_slices = [BuiltSlice(of_original[b.id], b) for b in built if b.id in of_original]
         built = [b for b in built if b.id not in of_original]
         failed = [m for m in failed if m.id not in of_original]
-        compiled = time.perf_counter()
+        seconds = {"compile": time.perf_counter() - start}
         setting = setting_for(scop, folder, built[0], options, allowance)
-        others = Others()
+        others, begin = Others(), time.perf_counter()
         checked = verify_by_slices(setting, built_slices, built[1:], lambda done, total: report("verify", done, total))
         check = checked or verify(setting, built[0], built[1:], lambda done, total: report("verify", done, total))
+        contenders = _contenders(built[0], check)
+        while more is not None and (later := _chosen(more, brief_seconds(setting, contenders), allowance)):
+            codes = {**codes, **later}
+            start = time.perf_counter()
+            newly, broken = builder.build(later, report, before=len(codes) - len(later))
+            failed += broken
+            seconds["compile"] += time.perf_counter() - start
+            begin += time.perf_counter() - start
+            if allowance.half_spent:
+                failed += [
+                    Measurement(one.id, Status.LEFT_OUT, "not run: the time for all was spent") for one in newly[1:]
+                ]
+            elif newly[1:]:
+                found = verify(setting, built[0], newly[1:], lambda done, total: report("verify", done, total))
+                check = check.joined(found)
+                contenders = _contenders(built[0], check)
         sound = without_fault(toolchain) if _disagree(check) else toolchain
         if sound != toolchain:
             again = measure(scop, codes, sound, options, progress, slices)
@@ -82,9 +112,6 @@ def measure(
             )
             return replace(again, warnings=(told, *again.warnings))
         verified, busy = time.perf_counter(), others.share()
-        how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
-        original = Checked(built[0], how, min(check.original_seconds))
-        contenders = [original, *(one for one in check.checked if one.measurement.verified)]
         results = {m.id: m for m in (*failed, *(one.measurement for one in check.checked))}
         report("time", 0, len(contenders))
         timed = time_contenders(setting, contenders, check.original_seconds, busy)
@@ -96,8 +123,8 @@ def measure(
         timed.measurements[0],
         tuple(replace(results[name], length=length) for name, length in lengths.items()),
         timed.noise,
-        compiled - start,
-        verified - compiled,
+        seconds["compile"],
+        verified - begin,
         end - verified,
         (*check.warnings, *timed.warnings),
         clock_resolution(),
@@ -106,6 +133,22 @@ def measure(
         rests_on(setting.buffers),
         timed.untrusted,
     )
+
+
+def _chosen(more: More, seconds: Mapping[str, float], allowance: Allowance) -> Mapping[str, Generated]:
+    """What is chosen, whose making is not to count."""
+    begin = time.monotonic()
+    try:
+        return more(seconds)
+    finally:
+        allowance.grant(time.monotonic() - begin)
+
+
+def _contenders(original: Built, check: Verification) -> list[Checked]:
+    """The original, and the candidates that compute what it does."""
+    how = Measurement(ORIGINAL, Status.VERIFIED, "the reference", estimated=check.estimated)
+    first = Checked(original, how, min(check.original_seconds))
+    return [first, *(one for one in check.checked if one.measurement.verified)]
 
 
 def _disagree(check: Verification) -> bool:
@@ -137,19 +180,21 @@ class Builder:
         self._allowance = allowance or Allowance(math.inf)
 
     def build(
-        self, codes: Mapping[str, Generated], report: Progress, needed: Collection[str] = ()
+        self, codes: Mapping[str, Generated], report: Progress, needed: Collection[str] = (), before: int = 0
     ) -> tuple[list[Built], list[Measurement]]:
         """Compile the candidates: those that compiled, the original first, and a measurement for each that did not.
 
-        `needed` are compiled however much time was spent. Each unit begins with the user's file up to the function.
-        When the original does not link, because a helper is defined further down, all units get the rest of the file
-        too. Raises ToolchainError when the original does not compile.
+        `needed` are compiled however much time was spent; `before`: how many candidates earlier rounds had. Each unit
+        begins with the user's file up to the function. When the original does not link, because a helper is defined
+        further down, all units get the rest of the file too. Raises ToolchainError when the original does not
+        compile.
         """
         if ORIGINAL in codes:
             raise ValueError(f"no candidate may be called '{ORIGINAL}'")
         everything = {ORIGINAL: original_code(self._scop), **codes}
         driver = self._driver()
-        jobs = [self._job(i, *one, whole=False) for i, one in enumerate(everything.items())]
+        numbers = [0, *range(1 + before, 1 + before + len(codes))]
+        jobs = [self._job(*one, whole=False) for one in zip(numbers, everything.items(), strict=True)]
         may_wait = [name != ORIGINAL and name not in needed for name in everything]
         known = self._known_original(jobs[0])
         first = 1 if known else 0
@@ -159,7 +204,7 @@ class Builder:
         original, *others = [known, *results] if known else results
         assert original is not None
         if not original.ok:
-            whole_job = self._job(0, ORIGINAL, everything[ORIGINAL], whole=True)
+            whole_job = self._job(0, (ORIGINAL, everything[ORIGINAL]), whole=True)
             whole = run_compiler(whole_job, self._options.compile_timeout)
             if not whole.ok:
                 hint = "the file must compile as it is; give its flags with -D, -I, --cflags, --ldflags and --link"
@@ -172,15 +217,16 @@ class Builder:
                     f"{original.message}",
                     hint=hint,
                 )
-            jobs = [self._job(i, *one, whole=True) for i, one in enumerate(everything.items())]
+            jobs = [self._job(*one, whole=True) for one in zip(numbers, everything.items(), strict=True)]
             original, others = whole, self._compile(jobs[1:], may_wait[1:], report)
         self._keep_original(jobs[0])
         built, failed = [], []
-        for i, (name, result) in enumerate(zip(everything, [original, *others], strict=True)):
+        found = zip(numbers, jobs, everything, [original, *others], strict=True)
+        for number, job, name, result in found:
             if result is None:
                 failed.append(Measurement(name, Status.LEFT_OUT, "not compiled: the time for all variants was spent"))
             elif result.ok:
-                built.append(Built(name, _library(i), tuple(str(part) for part in jobs[i])))
+                built.append(Built(name, _library(number), tuple(str(part) for part in job)))
             else:
                 failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
         return built, failed
@@ -236,8 +282,9 @@ class Builder:
             lambda i: may_wait[i] and self._allowance.half_spent,
         )
 
-    def _job(self, index: int, name: str, code: Generated, *, whole: bool) -> list[str | Path]:
+    def _job(self, index: int, candidate: tuple[str, Generated], *, whole: bool) -> list[str | Path]:
         """Write the unit's text and return the command that compiles it."""
+        name, code = candidate
         path = self._folder / f"candidate{index}.c"
         text = unit_text(self._scop, name, code, whole=whole)
         path.write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -37,6 +37,8 @@ _DRIFT = 0.05
 """Spread of the clock reference above which a warning is given."""
 _PLACEMENT = 1.25
 """Ratio of the speeds for different placements of the arrays above which a warning is given."""
+_BRIEF, _FEW = 0.1, 5
+"""Part of the timed seconds, and least number of rounds, of a timing by which further candidates are chosen."""
 _COLD_BYTES = 256 << 20
 """Bytes touched to flush the caches: more than the last-level cache that one core can fill in today's machines."""
 
@@ -70,6 +72,23 @@ def time_contenders(
     with timing_turn() as warnings, timing_inputs(setting) as data:
         timed = _time_contenders(setting, contenders, slow_samples, data, busy)
     return replace(timed, warnings=(*warnings, *timed.warnings), disturbed=timed.disturbed or bool(warnings))
+
+
+def brief_seconds(setting: Setting, contenders: Sequence[Checked]) -> dict[str, float]:
+    """By id what the candidates take, the contenders but the first: by few samples, to choose further ones by, not to
+    judge these. Those whose run is long have the seconds of their verification runs. Empty where the time for all is
+    half spent."""
+    if setting.allowance.half_spent:
+        return {}
+    slow = timed_by_verification(contenders, setting.options)
+    joint = [i for i in range(1, len(contenders)) if i not in slow]
+    record, failed, options = Record(), dict[int, Measurement](), setting.options
+    found = {contenders[i].measurement.id: contenders[i].seconds for i in sorted(slow - {0})}
+    if joint:
+        with timing_turn(), timing_inputs(setting) as data:
+            few = Timing(1, options.min_sample, _BRIEF * options.budget, _FEW, 2 * _FEW, 0)
+            joint_pass(setting, contenders, joint, few, record, failed, data)
+    return found | {contenders[i].measurement.id: seconds for i, (seconds, _) in record.undisturbed().items()}
 
 
 def doubt(busy: float, noise: float, drift: float) -> str:

@@ -163,6 +163,12 @@ class Verification:
     estimated: bool = False
     """Whether the time of the original is an estimate from slices, because it was not run whole."""
 
+    def joined(self, later: Verification) -> Verification:
+        """With that of more candidates."""
+        warnings = tuple(dict.fromkeys((*self.warnings, *later.warnings)))
+        seconds = (*self.original_seconds, *later.original_seconds)
+        return replace(self, original_seconds=seconds, checked=(*self.checked, *later.checked), warnings=warnings)
+
 
 def candidate_limit(fastest: float, timeout: float) -> float:
     """Seconds that a run of a candidate may take, when the fastest one so far, the original or another candidate, took

@@ -13,7 +13,6 @@ at home, and decide alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -32,8 +31,6 @@ from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 
 SHIPPED = "dnn.safetensors"
-_CONFIDENCE = 1.64
-"""Standard deviations within which a variant may still be the best: 95 % on one side."""
 
 
 @cache
@@ -87,16 +84,3 @@ class DnnRanker:
             },
             seconds=True,
         )
-
-
-def worth_timing(scores: FloatArray, uncertainty: FloatArray, most: int) -> int:
-    """How many of the first variants of an order to time: those that may be the best one, given how much the members
-    of the ensemble disagree; at least 1, at most `most`.
-
-    `scores` (V,) seconds, best first; `uncertainty` (V,) standard deviations of their logarithms.
-    """
-    if len(scores) == 0:
-        return 0
-    gap = np.log(scores[:most]) - math.log(scores[0])
-    unsure = _CONFIDENCE * np.hypot(uncertainty[:most], uncertainty[0])
-    return max(1, int(np.flatnonzero(gap <= unsure).max(initial=0)) + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.lower.emit import generate
@@ -23,18 +22,6 @@ def proof_of(program: Canonical, variant: Variant, o: Options) -> Proof:
     marked = generate(variant.program, variant.tree, instances=True)
     texts = [splice(read.source, [(read, piece)], "") for piece in (variant.generated, marked)]
     return prove(program, *texts, rewritten=variant.program, reassociate=o.reassociate, cc=o.cc)
-
-
-def proved(
-    program: Canonical, variants: Sequence[Variant], o: Options
-) -> tuple[tuple[Variant, ...], dict[str, Proof], tuple[str, ...]]:
-    """The variants that are not shown to be wrong, every proof by the variant's id, and what was wrong.
-
-    Raises QuotaExceeded.
-    """
-    proofs = {variant.id: proof_of(program, variant, o) for variant in variants}
-    wrong = tuple(f"{name}: {proof.reason}" for name, proof in proofs.items() if proof.verdict == "wrong")
-    return tuple(v for v in variants if proofs[v.id].verdict != "wrong"), proofs, wrong
 
 
 def proved_for_all_sizes(symbolic: Symbolic, made: EverySize | str, o: Options) -> EverySize | str:

@@ -13,7 +13,7 @@ from polydl.frontend.text import parse
 from polydl.lower.splice import guarded, splice
 from polydl.options import Options
 from polydl.pipeline import rank
-from polydl.search.shortlist import shortlist
+from polydl.search.timing_order import TimingOrder
 from tests.compiling import run_compiler
 from tests.frontend.reading import region, same_set, scop, write
 
@@ -129,7 +129,7 @@ def test_types_under_distant_conditions(tmp_path: Path, flags: tuple[str, ...], 
     program = load(path)
     assert program.scops[0].conditions == {"DOUBLE": False}
     ranking = rank(program.scops[0], options=options)
-    (variant, *_), _ = shortlist(ranking.variants, 1)
+    (variant,) = TimingOrder(ranking.variants, 1).next({})
     output = tmp_path / "output.c"
     output.write_text(splice(program.source, [(ranking.scop, variant.generated)], ""))
     library = tmp_path / "output.so"

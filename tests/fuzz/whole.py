@@ -24,7 +24,7 @@ from polydl.options import Options
 from polydl.pipeline import rank
 from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
-from polydl.search.shortlist import shortlist
+from polydl.search.timing_order import TimingOrder
 from tests.compiling import run_compiler, run_program
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
 from tests.oracle.interpret import Element
@@ -58,7 +58,7 @@ def texts_of(program: Program, folder: Path, most: int, options: Options = OPTIO
     for scop in loaded.scops:
         ranking = rank(scop, options=options)
         codes = [generate(ranking.scop, program_tree([ordered(nest, ()) for nest in ranking.nests]))]
-        codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
+        codes += [variant.generated for variant in TimingOrder(ranking.variants, most).next({}, most)]
         offered.append((ranking.scop, codes))
     texts = []
     for number in range(max((len(codes) for _, codes in offered), default=0)):

@@ -15,8 +15,8 @@ from polydl.pipeline import at_other_sizes, load, rank, with_fused
 from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.search.loading import with_sizes
-from polydl.search.shortlist import shortlist
 from polydl.search.sizes.run_neighbours import MOST, neighbouring_sizes
+from polydl.search.timing_order import TimingOrder
 from tests.compiling import run_compiler, run_program
 from tests.efforts import FEWEST
 from tests.everyday.programs import COMPARED
@@ -36,7 +36,7 @@ def outputs(entry: Entry, values: Mapping[str, int], options: Options, most: int
     for scop in program.scops:
         ranking = rank(scop, options=chosen)
         codes = [generate(ranking.scop, program_tree([ordered(nest, ()) for nest in ranking.nests]))]
-        codes += [variant.generated for variant in shortlist(ranking.variants, most)[0]]
+        codes += [variant.generated for variant in TimingOrder(ranking.variants, most).next({}, most)]
         offered.append((ranking.scop, codes))
     texts = [entry.text]
     for number in range(max(len(codes) for _, codes in offered)):
@@ -72,7 +72,8 @@ def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str]
     offered, nearby = [], []
     for scop in program.scops:
         ranking = with_fused(rank(scop, options=chosen), chosen)
-        variants, illegal = shortlist(ranking.variants, 3)
+        order = TimingOrder(ranking.variants, 3)
+        variants, illegal = order.next({}, 3), order.illegal
         assert not illegal
         codes = [variant.generated for variant in variants]
         if entry.runtime:

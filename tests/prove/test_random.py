@@ -17,7 +17,7 @@ from polydl.lower.instance_marks import without_marks
 from polydl.lower.splice import splice
 from polydl.pipeline import rank
 from polydl.search.proofs import proof_of
-from polydl.search.shortlist import shortlist
+from polydl.search.timing_order import TimingOrder
 from tests.compiling import run_compiler, run_program
 from tests.fuzz.whole import OPTIONS, PLAIN, main_text
 from tests.oracle import Limits, Program, initial_data, interpret, programs, render
@@ -39,7 +39,7 @@ def subjects_of(program: Program, folder: Path, most: int) -> list[Subject]:
         return []
     ranking = rank(scops[0], options=OPTIONS)
     found = []
-    for variant in shortlist(ranking.variants, most)[0]:
+    for variant in TimingOrder(ranking.variants, most).next({}, most):
         proof = proof_of(ranking.program, variant, OPTIONS)
         assert proof.verdict != "wrong", f"{proof.reason}\n{render(program)}\n{variant.generated.region}"
         TALLY[proof.verdict, re.sub(r"\d+", "N", proof.reason)] += 1

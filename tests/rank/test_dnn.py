@@ -14,7 +14,7 @@ import pytest
 from polydl import pipeline
 from polydl.base.errors import InputError, ModelError
 from polydl.rank import paper_model, rankers
-from polydl.rank.dnn import DnnRanker, agreed, load_dnn, log_scores, worth_timing
+from polydl.rank.dnn import DnnRanker, agreed, load_dnn, log_scores
 from polydl.rank.features import FEATURES_VERSION, features, names
 from polydl.rank.network import Layer, activated, forward, normalised, softmax
 from polydl.rank.paper_model import PaperRanker, load_paper, pair_inputs, tournament
@@ -290,11 +290,3 @@ def test_dnn_paper_ranks(tmp_path: Path, gemm: pipeline.Ranking, monkeypatch: py
     assert (np.diff(ranking["dnn-paper_score"]) >= 0).all()
     assert [v.score for v in ranking] == [v.score for v in gemm]  # the model's seconds, in the order of the paper's
     load_paper.cache_clear()
-
-
-def test_how_many_are_worth_timing() -> None:
-    scores = np.array([1.0, 1.01, 1.02, 1.5, 2.0])
-    assert worth_timing(scores, np.full(5, 1e-6), 5) == 1
-    assert worth_timing(scores, np.full(5, 0.01), 5) == 3
-    assert worth_timing(scores, np.full(5, 10.0), 4) == 4
-    assert worth_timing(scores[:0], np.zeros(0), 4) == 0

@@ -30,7 +30,7 @@ from polydl.rewrite.canonical import Canonical, Form, canonical
 from polydl.schedule.loopstring import text
 from polydl.schedule.notation import Written
 from polydl.search.proofs import proof_of
-from polydl.search.shortlist import shortlist
+from polydl.search.timing_order import TimingOrder
 from tests.programs.corpus import catalogue
 from tests.test_layering import MODULES, imported
 
@@ -248,7 +248,8 @@ def test_every_id_of_rank_is_explained(name: str) -> None:
 
 def test_every_offered_variant_is_proved(name: str) -> None:
     ranking = ranked(name)
-    offered, illegal = shortlist(ranking.variants, 3)
+    order = TimingOrder(ranking.variants, 3)
+    offered, illegal = order.next({}, 3), order.illegal
     assert offered
     assert illegal == ()
     for variant in offered:

@@ -20,8 +20,8 @@ from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
 from polydl.search import variant as variants
-from polydl.search.shortlist import compiled, shortlist
 from polydl.search.sizes.choose import Choice
+from polydl.search.timing_order import TimingOrder, compiled
 
 NEST = """
     for (int i = 1; i < n - 1; i++)
@@ -134,21 +134,21 @@ def test_of_long_variants_fewer_are_timed() -> None:
     product = (Path(__file__).parents[1] / "everyday" / "gemm_plain.c").read_text()
     sizes = {"M": 64, "N": 64, "K": 64}
     variants = polydl.rank(product, "small", "epyc-zen5", defines=sizes, threads=2).variants
-    five, _ = shortlist(variants, 5)
+    five = TimingOrder(variants, 5).next({}, 5)
     lengths = [compiled(five[:n]) for n in range(6)]
     assert len(five) == 5
     assert lengths == sorted(set(lengths))
-    assert shortlist(variants, 5, characters=lengths[5])[0] == five
-    assert shortlist(variants, 5, characters=lengths[3])[0] == five[:4]
-    assert shortlist(variants, 5, characters=1)[0] == five[:2]
-    assert shortlist(variants, 1, characters=1)[0] == five[:1]
+    assert TimingOrder(variants, 5, lengths[5]).next({}, 5) == five
+    assert TimingOrder(variants, 5, lengths[3]).next({}, 5) == five[:4]
+    assert TimingOrder(variants, 5, 1).next({}, 5) == five[:2]
+    assert TimingOrder(variants, 1, 1).next({}, 5) == five[:1]
     written = five[1].generated
     longer = dataclasses.replace(written, region=written.region * (5 * lengths[1] // len(written.region)))
     second = dataclasses.replace(five[1])
     second.__dict__.update(generated=longer, illegal=None)
     assert compiled([second]) > 4 * lengths[1]
-    assert shortlist([five[0], second, *five[2:]], 5, characters=1)[0] == (five[0], five[2])
-    assert shortlist([second, *five[2:]], 1, characters=1)[0] == (second,)
+    assert TimingOrder([five[0], second, *five[2:]], 5, 1).next({}, 5) == (five[0], five[2])
+    assert TimingOrder([second, *five[2:]], 1, 1).next({}, 5) == (second,)
 
 
 def test_what_was_not_done_is_said(tmp_path: Path) -> None:
@@ -169,6 +169,7 @@ def test_a_variant_whose_code_is_too_much_is_left_out_alone(monkeypatch: pytest.
         return generate(program, tree)  # type: ignore[arg-type]
 
     monkeypatch.setattr(variants, "generate", too_much)
-    chosen, refused = shortlist(ranking.variants, 2)
+    order = TimingOrder(ranking.variants, 2)
+    chosen, refused = order.next({}), order.illegal
     assert refused == (f"{first.id}: code generation needs more than 3 isl operations",)
     assert chosen and first.id not in {one.id for one in chosen}

@@ -11,7 +11,7 @@ from polydl.lower.emit import generate
 from polydl.options import Options
 from polydl.pipeline import load, optimize, rank, with_fused
 from polydl.schedule.part_storage import storage
-from polydl.search.shortlist import shortlist
+from polydl.search.timing_order import TimingOrder
 from tests.search.test_merged import ATTENTION, CHAIN, OPTIONS, merged
 
 MHA_4: dict[str, int | str] = {"HEADS": 32 * 16, "S": 512, "D": 64, "SCALE": "0.125f"}
@@ -46,11 +46,12 @@ def test_what_does_not_fit_is_not_offered(tmp_path: Path, most: int) -> None:
     o = OPTIONS.changed(scratch=most)
     (scop,) = load(file, o, defines={"M": 100, "READ": "i"}).scops
     ranking = with_fused(rank(scop, options=o), o)
-    chosen, refused = shortlist(ranking.variants, 6)
+    order = TimingOrder(ranking.variants, 6)
+    chosen, refused = order.next({}, 6), order.illegal
     assert chosen and all(v.generated.memory.of_one <= most for v in chosen)
     said = [line for line in (*refused, *ranking.given_up) if f"than {most} bytes (--scratch)" in line]
     assert bool(said) == (most <= 4096)
-    free, _ = shortlist(with_fused(rank(scop, options=OPTIONS), OPTIONS).variants, 6)
+    free = TimingOrder(with_fused(rank(scop, options=OPTIONS), OPTIONS).variants, 6).next({}, 6)
     assert most != 1 << 20 or [v.id for v in free] == [v.id for v in chosen]
 
 

@@ -58,6 +58,7 @@ class Group:
     """JSON object: the macros."""
     operations: float
     ids: tuple[str, ...]
+    recipes: tuple[Recipe, ...]
     origins: tuple[str, ...]
     features: FloatArray
     """(V, F)."""
@@ -237,6 +238,7 @@ def _group(
         json.dumps(dict(first.sizes), sort_keys=True),
         operations,
         tuple(r.variant for r in usable),
+        tuple(recipes[r.variant] for r in usable),
         tuple(r.origin for r in usable),
         matrix.values,
         matrix.traffic_seconds,
