@@ -9,6 +9,7 @@ nest at once; the tests hold the two equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,11 @@ class Repeat:
     parallel: bool = False
     curve: bool = False
     """It and the loop directly inside of it run along a space-filling curve."""
+    forks: float | None = None
+    """Times that threads are forked for it, which is parallel; None: as often as the trips of the loops outside of it
+    say."""
+    tiles: tuple[float, float] | None = None
+    """It is over the tiles of a wavefront, of a domain of so many tiles along each of the two loops that are summed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +79,7 @@ def innermost(step: Step) -> Iterator[Innermost]:
     match step:
         case Innermost():
             yield step
-        case Repeat(_, _, body) | Copied(_, _, _, body, _):
+        case Repeat(body=body) | Copied(body=body):
             yield from innermost(body)
         case InOrder(_, parts):
             for part in parts:
@@ -135,6 +141,20 @@ def busiest(work: FloatArray | float, threads: int) -> FloatArray:
     return np.asarray(np.ceil(np.asarray(work) / threads) * np.minimum(work, threads) / work)
 
 
+def at_once(tiles: tuple[float, float], threads: float) -> float:
+    """Tiles that so many threads run at once on average, over the wavefronts of a domain of a x b tiles: of its
+    a + b - 1 wavefronts those at the corners have fewer tiles than there are threads, and the threads wait for each
+    other after each of them.
+
+    >>> at_once((2, 2), 2), at_once((100, 100), 2)  # wavefronts of 1, 2 and 1 tiles: three steps for four tiles
+    (1.3333333333333333, 1.9801980198019802)
+    """
+    long, short = math.ceil(max(tiles)), math.ceil(min(tiles))
+    corners = np.ceil(np.arange(1, short) / threads).sum()
+    steps = 2 * corners + (long - short + 1) * math.ceil(short / threads)
+    return float(long * short / steps)
+
+
 def shared_out(root: Step, threads: int) -> Threads:
     """Each thread's part of a program."""
     found = Threads()
@@ -155,15 +175,17 @@ def shared_out(root: Step, threads: int) -> Threads:
                 walk(body, around)
             case Repeat(_, trips, body, parallel):
                 taken = min(around.left, trips) if parallel else 1.0
+                if step.tiles is not None:  # what is shared out unevenly is counted here already
+                    taken = at_once(step.tiles, around.left)
                 mine = trips / taken
                 if parallel and not around.entered:
-                    found.forks += around.outside
+                    found.forks += around.outside if step.forks is None else step.forks
                 found.trips[step] = mine
                 entered = around.entered or parallel
                 inner = replace(
                     around,
                     left=around.left / taken,
-                    work=around.work * trips if parallel else around.work,
+                    work=around.work * trips if parallel and step.tiles is None else around.work,
                     entered=entered,
                     outside=around.outside if entered else around.outside * trips,
                     times=around.times * mine,

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from polydl.base.errors import QuotaExceeded
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.tree_rows import Inside, becomes_row
 from polydl.locality.boxes import BoxAccess, BoxNest
 from polydl.locality.contiguity import units_of
-from polydl.model.scop import Scop
+from polydl.model import isl
+from polydl.model.counting import count
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement
+from polydl.model.time import map_from_affs
 from polydl.rank.batches import box_accesses, layouts
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray
+from polydl.schedule.tree import Member
+
+_OPERATIONS = 200_000
+"""Of isl, for the iterations of a few loops."""
+_BUDGET = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,7 @@ class Footprints:
     _functions: dict[tuple[str, Steps], Sequence[BoxAccess]] = field(init=False, default_factory=dict)
     _known: dict[tuple[int, Box], FloatArray] = field(init=False, default_factory=dict)
     _rows: dict[object, bool] = field(init=False, default_factory=dict)
+    _turns: dict[object, float | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._first = {}
@@ -141,7 +153,29 @@ class Footprints:
             self._rows[key] = becomes_row(scop, self._private, inside, options)
         return self._rows[key]
 
+    def turns(self, several: Sequence[tuple[Statement, tuple[Member, ...]]]) -> float | None:
+        """How many iterations of loops, which these statements share, any of them runs in; None where counting them
+        takes too long."""
+        key = tuple((statement.name, tuple(m.text(statement.name) for m in loops)) for statement, loops in several)
+        if key not in self._turns:
+            self._turns[key] = _counted(several)
+        return self._turns[key]
+
     @cached_property
     def _private(self) -> frozenset[str]:
         """Scalars of which each thread may have its own."""
         return frozenset(name for work in self.works.values() for name in private_scalars(work.scop))
+
+
+def _counted(several: Sequence[tuple[Statement, tuple[Member, ...]]]) -> float | None:
+    """As `Footprints.turns`."""
+    try:
+        with quota("the iterations of shared loops", _OPERATIONS):
+            ran = [
+                map_from_affs(statement.domain, [m.affs[statement.name] for m in loops]).range()
+                for statement, loops in several
+            ]
+            found = count(functools.reduce(isl.Set.union, ran), _OPERATIONS, _BUDGET)
+    except QuotaExceeded:
+        return None
+    return float(found.value) if found.exact else None

@@ -137,7 +137,13 @@ class Program:
                 row = self._piece(names, level)
                 if not rest and (sums := self._with_sums(child, level + 1, first, inside)) is not None:
                     return Repeat(row, inside, sums)
-                return Repeat(row, inside, self._step(below, level + 1, first, inside), first.run is Run.PARALLEL)
+                step = self._step(below, level + 1, first, inside)
+                if first.diagonal and isinstance(step, Repeat):
+                    return _wavefronts(row, inside, step)
+                parallel = first.run is Run.PARALLEL
+                apart = around is not None and (around.diagonal or self._in_parts(names))
+                forks = self._forks(names, level) if parallel and apart else None
+                return Repeat(row, inside, step, parallel, forks=forks)
             case Children(children):
                 parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
                 return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
@@ -145,6 +151,21 @@ class Program:
                 return self._copied(packs, kernel, self._step(child, level, around, trips), self._piece(names, level))
             case Leaf() | Kernel():
                 raise AssertionError("a leaf is written out")
+
+    def _in_parts(self, names: Sequence[str]) -> bool:
+        """Whether statements, which share loops, may each run in a part of their iterations."""
+        works = [self._paths[name].work for name in names]
+        same = len({work.ranges for work in works}) == 1
+        return len(works) > 1 and not (same and all(w.instances == math.prod(w.ranges) for w in works))
+
+    def _forks(self, names: Sequence[str], level: int) -> float | None:
+        """How often threads are forked for a parallel loop inside of `level` others, which these statements share and
+        each may run in a part of. None where counting takes too long."""
+        times, all_ = (
+            self.footprints.turns([(self._paths[n].work.statement, self._paths[n].loops[:depth]) for n in names])
+            for depth in (level, level + 1)
+        )
+        return 0.0 if times == all_ and times is not None else times  # of one iteration each time: it is no loop
 
     def _runs(self, node: Node) -> bool:
         """Whether kernels leave anything to a node."""
@@ -337,6 +358,14 @@ def _outside(node: Node, kernel: Kernel) -> int:
         node = node.child
     loops = kernel.use.loops
     return sum(loop.within is None for loop in loops) if kernel.tiles and not inside else len(loops) - inside
+
+
+def _wavefronts(row: int, trips: float, tiles: Repeat) -> Repeat:
+    """The loops over wavefronts and over the tiles of one: those of `trips` x `tiles.trips` tiles, counted as if the
+    outer loop were over one side of them."""
+    count = trips + tiles.trips - 1
+    inner = replace(tiles, trips=trips * tiles.trips / count, tiles=(trips, tiles.trips))
+    return Repeat(row, count, inner)
 
 
 def _goes_on(path: Path, outer: Member, inner: Member, trips: float) -> bool:

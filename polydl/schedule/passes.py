@@ -154,6 +154,7 @@ def _wavefront(tiles: Sequence[Member], goal: Goal) -> list[Member]:
     counts = [extent(tile, goal) for tile in tiles]
     pairs = [(i, j) for j in range(len(tiles)) for i in range(j)]
     first, second = max(pairs, key=lambda pair: (min(counts[pair[0]], counts[pair[1]]), -pair[0], -pair[1]))
-    total = replace(tiles[first], affs={s: a.add(tiles[second].affs[s]) for s, a in tiles[first].affs.items()})
+    affs = {s: a.add(tiles[second].affs[s]) for s, a in tiles[first].affs.items()}
+    total = replace(tiles[first], affs=affs, diagonal=True)
     rest = [tile for k, tile in enumerate(tiles) if k not in (first, second)]
     return [total, replace(tiles[second], run=Run.PARALLEL), *rest]

@@ -106,16 +106,10 @@ def _serial(node: Node) -> Node:
         case InOrder(children):
             return InOrder(tuple(_serial(child) for child in children))
         case Band(members, child):
-            if len(members) > 1 and _is_wavefront(members[0], members[1]):
-                first = replace(members[0], affs={s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()})
-                members = (first, *members[1:])
+            if members[0].diagonal:
+                affs = {s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()}
+                members = (replace(members[0], affs=affs, diagonal=False), *members[1:])
             return Band(tuple(_on_one(member) for member in members), _serial(child))
-
-
-def _is_wavefront(first: Member, second: Member) -> bool:
-    """Whether a loop is the sum of itself and the next one (see `schedule.passes`), as it is wherever a loop over tiles
-    stands around a parallel one in one band."""
-    return first.run is Run.SERIAL and second.run is Run.PARALLEL and min(first.tile, second.tile) > 1
 
 
 def _on_one(member: Member) -> Member:

@@ -90,6 +90,8 @@ class Member:
     """Of a parallel loop that is not shared out together with one around it."""
     names: Mapping[str, str] | None = None
     """Per statement the name of the nest's loop that it is, where several nests share it; None: `name`."""
+    diagonal: bool = False
+    """Over wavefronts: the sum of a loop over tiles and the next one of its band (`schedule.passes`)."""
     _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def called(self, statement: str) -> str:
