@@ -94,6 +94,17 @@ def made(scop: Scop, of: Mapping[str, Moving], links: Links, base: Node, how: Sc
     return scheduled(merged(base, links), links, goal)
 
 
+def as_written(
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool
+) -> Ordered:
+    """Consecutive statements with loops as they are written, the outermost independent one of them parallel. `found`:
+    the dependences of the scop. Raises QuotaExceeded."""
+    how = Schedule("written")
+    links = direct(scop, statements, found)
+    tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=reassociate)
+    return Ordered.scheduled(statements, how, tree)
+
+
 def _goal(scop: Scop, of: Mapping[str, Moving], how: Schedule, *, reassociate: bool) -> Goal:
     return Goal(
         scop, of, how.sizes, how.parallel, how.simd, reassociate, how.diagonal, how.outer, how.block, how.unroll

@@ -23,6 +23,7 @@ from polydl.dependences.nests import Nest
 from polydl.kernels.pack_ahead import constant_operands, packed_ahead
 from polydl.lower.packed_ahead import derived
 from polydl.model import isl
+from polydl.model.isl import quota
 from polydl.model.time import common_depth
 from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
@@ -33,9 +34,11 @@ from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import starting_from_zero
 from polydl.schedule.quick_legality import is_legal
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.transforms import Merge, Parallelize, Permute, Tile, pack
+from polydl.schedule.transforms import Merge, Parallelize, Permute, Tile, Vectorize, pack
+from polydl.schedule.transforms.merge import shareable
 from polydl.schedule.transforms.register_block import inside_tiles, microkernels
 from polydl.schedule.tree import own_statements
+from polydl.search.candidates import STEP, as_written
 from polydl.search.variant import Variant
 
 BASES = 2
@@ -97,12 +100,13 @@ def merged_variants(ranked: Sequence[Variant], estimator: Estimator, o: Options)
     apart: dict[tuple[str, str], str] = {}
     constant = constant_operands(estimator.scop, estimator.nests)
     within = Within(SPACES[o.space], tuple(dict.fromkeys((*o.prepack, *constant))))
-    for base in _bases(ranked):
+    for best in _bases(ranked):
+        base = _untiled(best)
         every = list(_variants(base, estimator, within, apart))
-        worth = [v for v in every if v.score <= PROMISE * base.score]
+        worth = [v for v in every if v.score <= PROMISE * best.score]
         if every and not worth:
-            best = min(variant.score for variant in every)
-            told = f"by estimate {seconds_text(best)} with shared loops, {seconds_text(base.score)} without"
+            least = min(variant.score for variant in every)
+            told = f"by estimate {seconds_text(least)} with shared loops, {seconds_text(best.score)} without"
             apart |= {pair: told for variant in every for pair in sharing(variant)}
         legal = 0
         for variant in sorted(worth, key=lambda variant: variant.score)[:CHECKS]:
@@ -141,6 +145,23 @@ def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
             return
 
 
+def _untiled(base: Variant) -> Variant:
+    """The variant with those of its regions as they are written whose outermost loops are over tiles, or otherwise such
+    that no neighbour can have them in common. Raises QuotaExceeded."""
+    parts = list(base.parts)
+    for place, part in enumerate(parts):
+        if part.loops is None and not shareable(part.tree):
+            found, reassociate = base.origin.dependences, base.origin.reassociate
+            with quota(f"{part.name} as it is written", STEP):
+                parts[place] = as_written(base.program, part.statements, found, reassociate=reassociate)
+            if part.rows is not None:
+                parts[place] = parts[place].after(Vectorize(part.rows.stream, part.rows.keep_order))
+    if parts == list(base.parts):
+        return base
+    beyond = base.recipe.nests[len(parts) :]
+    return replace(base, recipe=Recipe((*(part.recipe for part in parts), *beyond)), parts=tuple(parts))
+
+
 def _variants(
     base: Variant, estimator: Estimator, within: Within, apart: dict[tuple[str, str], str]
 ) -> Iterator[Variant]:
@@ -170,7 +191,9 @@ def _variants(
         variant = replace(base, recipe=recipe, parts=tuple(parts))
         try:
             estimate = estimator.whole(variant.tree, base.estimate)
-        except (IllegalVariant, QuotaExceeded):
+        except (IllegalVariant, QuotaExceeded) as error:
+            for pair in sharing(variant):
+                apart.setdefault(pair, error.reason)
             continue
         yield variant.estimated(estimate)
 

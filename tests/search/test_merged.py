@@ -15,6 +15,7 @@ import polydl
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank, with_fused
+from polydl.schedule.tree import bands
 from polydl.search.variant import Variant
 from tests.oracle.native import compile_c
 
@@ -186,3 +187,12 @@ def test_the_same_each_time(tmp_path: Path) -> None:
         return [(v.id, v.generated.region) for v in merged(tmp_path, CHAIN, {"M": 64, "READ": "i"})]
 
     assert made() == made() != []
+
+
+def test_tiles_of_a_region_are_in_nobodys_way(tmp_path: Path) -> None:
+    """The best schedule of the softmax by itself has loops over tiles; with loops as they are written it is shared."""
+    defines: dict[str, int | str] = {"HEADS": 16, "S": 512, "D": 64, "SCALE": "0.125f", "MASK": 1}
+    found = merged(tmp_path, ATTENTION, defines)
+    assert found and all(part.merge is not None for part in found[0].parts if part.name in ("S1", "S3", "S11"))
+    region = next(part for part in found[0].parts if part.name == "S3")
+    assert region.rows is not None and not any(m.tile > 1 for band in bands(region.region) for m in band.members)

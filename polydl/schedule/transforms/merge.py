@@ -71,6 +71,18 @@ def merged(nodes: Sequence[Node], loops: int) -> Node:
     return made
 
 
+def shareable(tree: Node) -> bool:
+    """Whether another nest may have the outermost loops of a tree in common, as they are: there are no loops over
+    tiles, and the first is not of a thread grid, along a curve, in vectors or written out."""
+    while isinstance(tree, Copy):
+        tree = tree.child
+    return isinstance(tree, Band) and all(m.tile == 1 for m in tree.members) and not _fixed(tree.members[0])
+
+
+def _fixed(member: Member) -> bool:
+    return member.unroll or member.run in (Run.SIMD, Run.SUM) or bool(member.share.grid) or bool(member.share.curve)
+
+
 def _calls(node: Node) -> bool:
     """Whether there are microkernels in it, whose copies know which loops around them are parallel."""
     return any(True for _ in kernels(node))
@@ -80,7 +92,7 @@ def _alike(one: Member, other: Member, *, any_run: bool) -> None:
     """Raises IllegalVariant unless loops can be one. `any_run`: the other one may run as this one does."""
     if one.tile != other.tile:
         raise IllegalVariant(f"loops that are tiled differently cannot be shared: by {one.tile} and by {other.tile}")
-    if any(m.unroll or m.run in (Run.SIMD, Run.SUM) or m.share.grid or m.share.curve for m in (one, other)):
+    if _fixed(one) or _fixed(other):
         raise IllegalVariant("a loop of a thread grid, along a curve, in vectors or written out cannot be shared")
     if not any_run and (one.run is not other.run or one.share != other.share):
         raise IllegalVariant("a loop that is parallel in one nest and not in another cannot be shared")

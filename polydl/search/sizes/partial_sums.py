@@ -9,19 +9,15 @@ from itertools import count, groupby
 
 from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
-from polydl.dependences.analysis import Dependence, dependences
+from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.equations.step import applied
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.partial_results import partial_in_rounds
-from polydl.schedule.as_tree import written
-from polydl.schedule.direction import moving
-from polydl.schedule.ordered import Ordered
-from polydl.schedule.relations import direct
-from polydl.schedule.transforms import Schedule, Vectorize
-from polydl.search.candidates import made
+from polydl.schedule.transforms import Vectorize
+from polydl.search.candidates import as_written
 from polydl.search.sizes.searched_families import Base, Candidate
 
 
@@ -54,17 +50,10 @@ def _in_rounds(base: Base, number: int) -> Candidate | None:
     scop = applied(base.scop, steps)
     links = dependences(scop, reads=False)
     own = Base(scop, tuple(links), nests(scop, links))
-    return Candidate(own, tuple(_as_written(scop, group, links) for group in _together(scop)))
+    return Candidate(own, tuple(as_written(scop, group, links, reassociate=True) for group in _together(scop)))
 
 
 def _together(scop: Scop) -> Iterator[Sequence[Statement]]:
     """The statements of each outermost loop."""
     for _, group in groupby(scop.statements, key=lambda s: s.position[0]):
         yield tuple(group)
-
-
-def _as_written(scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence]) -> Ordered:
-    how = Schedule("written")
-    links = direct(scop, statements, found)
-    tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=True)
-    return Ordered.scheduled(statements, how, tree)
