@@ -100,24 +100,23 @@ def merged_variants(ranked: Sequence[Variant], estimator: Estimator, o: Options)
     apart: dict[tuple[str, str], str] = {}
     constant = constant_operands(estimator.scop, estimator.nests)
     within = Within(SPACES[o.space], tuple(dict.fromkeys((*o.prepack, *constant))))
-    for best in _bases(ranked):
-        base = _untiled(best)
+    for base in _bases(ranked):
         every = list(_variants(base, estimator, within, apart))
-        worth = [v for v in every if v.score <= PROMISE * best.score]
+        worth = [v for v in every if v.score <= PROMISE * base.score]
         if every and not worth:
-            least = min(variant.score for variant in every)
-            told = f"by estimate {seconds_text(least)} with shared loops, {seconds_text(best.score)} without"
+            best = min(variant.score for variant in every)
+            told = f"by estimate {seconds_text(best)} with shared loops, {seconds_text(base.score)} without"
             apart |= {pair: told for variant in every for pair in sharing(variant)}
         legal = 0
         for variant in sorted(worth, key=lambda variant: variant.score)[:CHECKS]:
             if legal == KEPT:
                 break
-            if variant.unusable is None:
+            if variant.refused is None:
                 legal += 1
                 found.setdefault(variant.id, variant)
             else:
-                refused[f"loops not shared: {variant.unusable}"] = None
-                apart |= dict.fromkeys(sharing(variant), variant.unusable)
+                refused[f"loops not shared: {variant.refused}"] = None
+                apart |= dict.fromkeys(sharing(variant), variant.refused)
     together = {pair for variant in found.values() for pair in sharing(variant)}
     left = {pair: why for pair, why in apart.items() if pair not in together}
     return Merging(tuple(found.values()), tuple(refused), left)
@@ -145,21 +144,18 @@ def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
             return
 
 
-def _untiled(base: Variant) -> Variant:
-    """The variant with those of its regions as they are written whose outermost loops are over tiles, or otherwise such
-    that no neighbour can have them in common. Raises QuotaExceeded."""
-    parts = list(base.parts)
-    for place, part in enumerate(parts):
-        if part.loops is None and not shareable(part.tree):
-            found, reassociate = base.origin.dependences, base.origin.reassociate
-            with quota(f"{part.name} as it is written", STEP):
-                parts[place] = as_written(base.program, part.statements, found, reassociate=reassociate)
-            if part.rows is not None:
-                parts[place] = parts[place].after(Vectorize(part.rows.stream, part.rows.keep_order))
-    if parts == list(base.parts):
-        return base
-    beyond = base.recipe.nests[len(parts) :]
-    return replace(base, recipe=Recipe((*(part.recipe for part in parts), *beyond)), parts=tuple(parts))
+def _untiled(part: Ordered, base: Variant) -> Ordered:
+    """A part of a variant; where it is a region whose outermost loops are over tiles, or otherwise such that no
+    neighbour can have them in common, its statements with loops as they are written."""
+    if part.loops is not None or shareable(part.tree):
+        return part
+    found, reassociate = base.origin.dependences, base.origin.reassociate
+    try:
+        with quota(f"{part.name} as it is written", STEP):
+            made = as_written(base.program, part.statements, found, reassociate=reassociate)
+    except QuotaExceeded:
+        return part  # which says itself why its loops are not shared
+    return made if part.rows is None else made.after(Vectorize(part.rows.stream, part.rows.keep_order))
 
 
 def _variants(
@@ -169,14 +165,13 @@ def _variants(
     gone = set(starting_from_zero(base.parts).values())
     nests = {nest.name: nest for nest in estimator.nests}
     stretches = list(_stretches(base, nests, gone, estimator.threads, apart))
-    if not stretches:
-        return
+    shared = [[_untiled(base.parts[place], base) for place in stretch.places] for stretch in stretches]
     for size in (0, *TILES):
         parts = list(base.parts)
         changed = False
-        for stretch in stretches:
+        for stretch, own in zip(stretches, shared, strict=True):
             try:
-                made = _made(base, stretch, nests, size, estimator, within)
+                made = _made(base, own, stretch, nests, size, estimator, within)
             except _Apart as why:
                 for pair in itertools.combinations([base.parts[place].name for place in stretch.places], 2):
                     apart.setdefault(pair, str(why))
@@ -329,11 +324,16 @@ def _bound(d: Dependence, source: int, target: int) -> bool:
 
 
 def _made(
-    base: Variant, stretch: Stretch, nests: Mapping[str, Nest], size: int, estimator: Estimator, within: Within
+    base: Variant,
+    parts: Sequence[Ordered],
+    stretch: Stretch,
+    nests: Mapping[str, Nest],
+    size: int,
+    estimator: Estimator,
+    within: Within,
 ) -> list[Ordered]:
-    """The parts of a stretch with shared loops, the last of which is tiled by `size` (0: the loops around it are shared
-    alone). Raises _Apart where that makes no sense or does not fit."""
-    parts = [base.parts[place] for place in stretch.places]
+    """`parts`, those of a stretch, with shared loops, the last of which is tiled by `size` (0: the loops around it are
+    shared alone). Raises _Apart where that makes no sense or does not fit."""
     axes = stretch.axes if size else stretch.axes[:-1]
     first = nests[parts[0].name]
     trips = [first.counts[first.loops[axis[0]]].extent for axis in axes]

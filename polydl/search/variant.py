@@ -128,26 +128,37 @@ class Variant:
         return check(self.program, tree, self.origin.dependences, reassociate=self.origin.reassociate)
 
     @cached_property
-    def unusable(self) -> str | None:
-        """Why it is not measured: the dependence that it breaks, too much memory, or that its check or its code is too
-        much for isl; None: it is legal, and its code is made."""
+    def refused(self) -> str | None:
+        """Why it may not be taken: the dependence that it breaks, too much memory, or that its check is too much for
+        isl. Its code is made only where its memory is bounded."""
         try:
             return self.illegal or self.too_much_memory
+        except QuotaExceeded as error:
+            return error.reason
+
+    @cached_property
+    def unusable(self) -> str | None:
+        """Why it is not measured: `refused`, or that its code is too much for isl; None: it is legal, and its code is
+        made."""
+        try:
+            if self.refused is None:
+                _ = self.generated
+            return self.refused
         except QuotaExceeded as error:
             return error.reason
 
     @property
     def too_much_memory(self) -> str | None:
         """Why it does not fit into `Origin.scratch`; None: it does. Raises QuotaExceeded."""
-        most, needed = self.origin.scratch, self.generated.memory.of_one
-        if most is None or needed <= most:
+        most = self.origin.scratch
+        if most is None or self.generated.memory.of_one <= most:
             return None
         return f"it takes more memory of its own for one thread than {most} bytes (--scratch)"
 
     def estimated(self, estimate: Estimate) -> Variant:
         """The same with an estimate; its C and what is known of its legality are kept."""
         made = replace(self, estimate=estimate)
-        for name in ("tree", "generated", "illegal", "unusable"):
+        for name in ("tree", "generated", "illegal", "refused", "unusable"):
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
