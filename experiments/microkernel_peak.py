@@ -22,8 +22,8 @@ from polydl.measure.calibration import kernel_speeds
 from polydl.model.types import F32, F64, ElementType
 from polydl.options import Options
 from polydl.rank.instruction_set import target_isa
-from polydl.target.isa import register_blocks
 from polydl.target.products import FMA, MEASURED, Product
+from polydl.target.register_blocks import register_blocks
 
 MOST_BLOCKS = 8
 """Of a machine, best modelled efficiency first."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from polydl.dependences.nests import Nest
-from polydl.kernels.block_cycles import block_cycles
 from polydl.kernels.family import Cycles
 from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction, generate, shared_taps
 from polydl.kernels.reference import loops
@@ -16,8 +15,9 @@ from polydl.model.layout import Layout, row_major
 from polydl.model.types import ElementType
 from polydl.schedule.grouping import grouping
 from polydl.schedule.loops import NestLoops, given, stride_of
-from polydl.target.isa import Isa, register_blocks
+from polydl.target.isa import Isa
 from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
+from polydl.target.schemes import scheme_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Contractions:
     def shapes(self, use: ContractionUse, isa: Isa) -> Sequence[Block]:
         """For each number of vectors the block that loses least to remainders and ports, by `price`."""
         best: dict[int, tuple[tuple[float, float], int]] = {}
-        for m, n in register_blocks(use.element, _core(use, isa), 0.0):
-            m = m if use.row_extent is None else min(m, max(use.row_extent, 1))
-            n = n if use.column_extent is None else min(n, max(use.column_extent, 1))
+        scheme = scheme_of(use.product)
+        for block in scheme.blocks(_core(use, isa), use.element):
+            m, n = scheme.cut(block, use.row_extent, use.column_extent)
             offer = price(use, Block(m, n), isa), m
             best[n] = min(best.get(n, offer), offer)
         return [Block(m, n) for _, n, m in sorted((cost, n, m) for n, (cost, m) in best.items())]
@@ -129,7 +129,8 @@ class Contractions:
         per cycle, the loads beside them. The pipeline of FMAs fills and drains once per call."""
         rows, columns = _extents(use, shape)
         isa = _core(use, isa)
-        step = block_cycles(isa, use.element, shape.m, shape.n, rows, columns) / use.product.group
+        scheme = scheme_of(use.product)
+        step = scheme.cycles(isa, use.element, (shape.m, shape.n), rows, columns) / use.product.group
         return Cycles(step, float(shape.m * -(-shape.n // isa.lanes(use.element))), float(2 * isa.latency))
 
     def emit(self, use: ContractionUse, shape: Block) -> Microkernel:
@@ -193,14 +194,19 @@ def price(use: ContractionUse, shape: Block, isa: Isa) -> tuple[float, float]:
     """By which blocks are ordered, the least first: the modelled fraction of the FMA peak (to the percent, negative),
     then the bytes that a block loads per FMA, 1/m + 1/n."""
     rows, columns = _extents(use, shape)
-    lost = -round(block_efficiency(_core(use, isa), use.element, shape.m, shape.n, rows, columns), 2)
+    block = (shape.m, shape.n)
+    lost = -round(block_efficiency(_core(use, isa), use.product, use.element, block, rows, columns), 2)
     return lost, 1 / shape.m + 1 / shape.n
 
 
 @cache
-def block_efficiency(isa: Isa, element: ElementType, m: int, n: int, rows: int, columns: int) -> float:
-    """Modelled fraction of the FMA peak when a rows x columns output is cut into m x n register blocks.
+def block_efficiency(
+    isa: Isa, product: Product, element: ElementType, block: tuple[int, int], rows: int, columns: int
+) -> float:
+    """Modelled fraction of the peak of a product when a rows x columns output is cut into register blocks; `isa` is
+    that of the product.
 
     Remainder blocks count with their own, lower efficiency; lanes that a mask leaves idle count as lost.
     """
-    return rows * columns / (isa.lanes(element) * isa.fmas) / block_cycles(isa, element, m, n, rows, columns)
+    spent = scheme_of(product).cycles(isa, element, block, rows, columns)
+    return rows * columns / (isa.lanes(element) * isa.fmas) / spent

@@ -18,8 +18,9 @@ import jinja2
 
 from polydl.base import resources
 from polydl.model.types import F64, ElementType
-from polydl.target.isa import ISAS, VECTOR_TYPES, RegisterBlock, paired_rows, split_block
+from polydl.target.isa import ISAS, VECTOR_TYPES
 from polydl.target.products import FMA, Product
+from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -323,7 +324,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
 
     A block of full size takes a path of compile-time constants; anything smaller takes code specialised on its rows
     and vectors, with the last vector masked. Where m x n accumulators do not fit the registers of the instruction set
-    the function loops over register blocks that do (`polydl.target.isa.split_block`).
+    the function loops over register blocks that do (`polydl.target.register_blocks.split_block`).
     """
     name = _name(spec)
     arguments = parameters(spec)

@@ -19,10 +19,10 @@ from polydl.measure.measurement import Toolchain
 from polydl.model.types import F32, ElementType
 from polydl.rank.instruction_set import target_isa
 from polydl.target import Machine, calibrate, calibration_path, detect
-from polydl.target.isa import efficiency_of, register_blocks
 from polydl.target.machine_files import save
 from polydl.target.model import Provenance
 from polydl.target.products import FMA, MEASURED, Product
+from polydl.target.register_blocks import efficiency_of, register_blocks
 
 TIMEOUT_SECONDS = 120
 """For the compiler and for the program each: several times what they take on a busy machine."""
@@ -56,7 +56,7 @@ def block_shares(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
     """The fraction of the FMA peak that each register block of `machine` reaches on data in the first-level cache, by
     `ROWSxVECTORS`; at most 1. On `float`: other element types take as many vectors. Raises ToolchainError.
 
-    Blocks of one vector are left out: what they reach depends on how A lies (`target.isa.paired_rows`).
+    Blocks of one vector are left out: what they reach depends on how A lies (`target.register_blocks.paired_rows`).
     """
     target = target_isa(machine)
     lanes = target.lanes(F32)

@@ -11,8 +11,8 @@ from polydl.model.types import ElementType
 from polydl.rank.instruction_set import target_isa
 from polydl.schedule.limits import RegisterBlocks
 from polydl.target import Machine
-from polydl.target.isa import register_blocks
-from polydl.target.products import SINGLE, preferred
+from polydl.target.products import FMA, SINGLE, preferred
+from polydl.target.schemes import scheme_of
 
 _LEAST = 0.8
 """Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
@@ -56,8 +56,11 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
 def whole_block(machine: Machine, element: ElementType, size: int) -> tuple[int, int] | tuple[()]:
     """(m, n) of the best register block that divides size x size; empty where none does."""
     target = target_isa(machine)
-    fitting = [(m, n) for m, n in register_blocks(element, target, 0.0) if m > 1 and size % m == 0 and size % n == 0]
+    blocks = scheme_of(FMA).blocks(target, element)
+    fitting = [(m, n) for m, n in blocks if m > 1 and size % m == 0 and size % n == 0]
     best = max(
-        fitting, key=lambda mn: (block_efficiency(target, element, *mn, size, size), -1 / mn[0] - 1 / mn[1]), default=()
+        fitting,
+        key=lambda mn: (block_efficiency(target, FMA, element, mn, size, size), -1 / mn[0] - 1 / mn[1]),
+        default=(),
     )
     return best

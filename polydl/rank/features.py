@@ -252,7 +252,7 @@ class _Table:
             for loop in kernel.reductions
         )
         block = _block_features(
-            self.target.multiplying(product), self.element, kernel.m, kernel.n, row_extent, column_extent
+            self.target.multiplying(product), product, self.element, kernel.m, kernel.n, row_extent, column_extent
         )
         return (0.0, *block, math.log2(max(reduction, 1)), float(len(kernel.reductions)))
 
@@ -396,12 +396,12 @@ def _pages(steps: Sequence[tuple[int, int]], page: int) -> float:
 
 @cache
 def _block_features(
-    target: Isa, element: ElementType, m: int, n: int, rows: int, columns: int
+    target: Isa, product: Product, element: ElementType, m: int, n: int, rows: int, columns: int
 ) -> tuple[float, float, float, float, float, float, float]:
     """(rows, log2 columns, vectors, accumulators per register, modelled fraction of the peak, parts of the rows and of
     the columns that whole blocks leave over) of a register block."""
     lanes = target.lanes(element)
     vectors = -(-n // lanes)
-    efficiency = block_efficiency(target, element, m, n, rows, columns)
+    efficiency = block_efficiency(target, product, element, (m, n), rows, columns)
     held = m * vectors / target.registers
     return float(m), math.log2(n), float(vectors), held, efficiency, (rows % m) / rows, (columns % n) / columns

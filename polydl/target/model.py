@@ -133,7 +133,7 @@ class Machine:
     """Of one core, 10^9 floating-point operations (an FMA is two) per second, by the type that they are done in."""
     register_blocks: Mapping[str, float] = field(default_factory=dict)
     """Fraction of the FMA peak of one core, in (0, 1], that register blocks reach on data in the first-level cache, by
-    `ROWSxVECTORS`; a block that is left out has the estimate of `polydl.kernels.block_cycles`."""
+    `ROWSxVECTORS`; a block that is left out has the estimate of `polydl.target.register_blocks`."""
     product_gops: Mapping[str, float] = field(default_factory=dict)
     """Of one core, 10^9 operations (a product and its addition are two) per second in inner products of groups, by the
     names of `polydl.target.products.MEASURED`; one that is left out has its rate of that table."""

@@ -61,6 +61,8 @@ class Product:
 
     measured_as: str = ""
     """The inner product that takes the same instructions, whose rate is measured in its place; empty: its own."""
+    scheme: str = field(default="outer", repr=False)
+    """Which blocks are kept in registers and how operands lie: a name of `target.schemes.SCHEMES`."""
 
     @property
     def in_words(self) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from polydl.kernels import microkernel, reference
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
 from polydl.model.types import F32, F64, ElementType
-from polydl.target import isa
+from polydl.target import isa, register_blocks
 from polydl.target.isa import ISAS, VECTOR_TYPES
 from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
@@ -158,7 +158,7 @@ def test_no_register_block_spills(march: str, dtype: ElementType, tmp_path: Path
     name = "avx512" if "__AVX512F__" in defined else "avx2" if "__AVX2__" in defined else None
     if name is None:
         pytest.skip("no vector FMA here")
-    blocks = isa.register_blocks(dtype, isa.isa(name))
+    blocks = register_blocks.register_blocks(dtype, isa.isa(name))
     assert len(blocks) >= 10
     specs = [MicrokernelSpec(dtype, m, n, 250, n, (Reduction(250, 1, n),), remainders=False) for m, n in blocks]
     run_time = (Reduction(None, 1, None),)
@@ -188,27 +188,29 @@ def test_the_spill_test_sees_spills(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ISAS, ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_blocks_fit_the_registers_and_the_model_is_a_fraction(target: isa.Isa, dtype: ElementType) -> None:
-    blocks = isa.register_blocks(dtype, target)
-    figures = [isa.efficiency(dtype, target, m, n) for m, n in blocks]
+    blocks = register_blocks.register_blocks(dtype, target)
+    figures = [register_blocks.efficiency(dtype, target, m, n) for m, n in blocks]
     for (m, n), figure in zip(blocks, figures, strict=True):
         vectors, rest = divmod(n, target.lanes(dtype))
         assert rest == 0
         assert m * vectors + target.scratch + 1 <= target.registers
         assert 0.9 <= figure <= 1.0
     for m, n in ((1, 1), (14, 64), (28, 16), (64, 64), (7, 100)):
-        split = isa.split_block(target, dtype, m, n)
+        split = register_blocks.split_block(target, dtype, m, n)
         assert split.rows <= m
         beside = split.rows if split.by_rows else split.held
         assert split.rows * split.vectors + beside + target.scratch <= target.registers
-        assert 0 < isa.efficiency(dtype, target, m, n) <= 1
+        assert 0 < register_blocks.efficiency(dtype, target, m, n) <= 1
 
 
 def test_a_block_that_divides_is_preferred() -> None:
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, F32, 14, 64) == isa.RegisterBlock(14, 2, 2, by_rows=False, steps=1)
-    assert isa.split_block(avx512, F32, 7, 64).rows == 7
+    assert register_blocks.split_block(avx512, F32, 14, 64) == register_blocks.RegisterBlock(
+        14, 2, 2, by_rows=False, steps=1
+    )
+    assert register_blocks.split_block(avx512, F32, 7, 64).rows == 7
     with pytest.raises(ValueError, match="do not fit"):
-        isa.cycles(avx512, 8, 4)
+        register_blocks.cycles(avx512, 8, 4)
     with pytest.raises(KeyError):
         isa.isa("sse9")
 
@@ -292,8 +294,10 @@ def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
                            (Reduction(64, 1, 16), None)):  # fmt: skip
         assert "_paired(" not in generate(replace(even, reductions=(reduction,), a_m=a_m)).text
     avx512 = isa.isa("avx512")
-    assert isa.split_block(avx512, F32, 28, 16, paired=True) == isa.RegisterBlock(14, 1, 1, by_rows=False, steps=2)
-    assert isa.efficiency(F32, avx512, 28, 16, paired=True) == 1.0
+    assert register_blocks.split_block(avx512, F32, 28, 16, paired=True) == register_blocks.RegisterBlock(
+        14, 1, 1, by_rows=False, steps=2
+    )
+    assert register_blocks.efficiency(F32, avx512, 28, 16, paired=True) == 1.0
 
 
 @pytest.mark.parametrize(

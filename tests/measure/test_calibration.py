@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import InputErrors, ToolchainError
-from polydl.kernels.block_cycles import block_cycles
 from polydl.measure import calibration
 from polydl.model.types import F32
 from polydl.options import Options
@@ -18,6 +17,7 @@ from polydl.target.isa import isa
 from polydl.target.machine_files import dumps, loads
 from polydl.target.narrower import narrowed
 from polydl.target.products import MEASURED
+from polydl.target.register_blocks import block_cycles
 
 
 def test_blocks_are_measured_and_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
