@@ -16,7 +16,7 @@ from polydl.model.types import ElementType
 from polydl.schedule.grouping import grouping
 from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.target.isa import Isa
-from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, of_bytes
+from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, TILE, Product, in_tiles, inner_product, of_bytes
 from polydl.target.schemes import scheme_of
 
 
@@ -52,6 +52,9 @@ class ContractionUse:
     reduction_extents: tuple[int | None, ...]
     product: Product = FMA
     """How it multiplies."""
+    filled: float = 1.0
+    """Iterations of the reductions that steps take, over those that there are: the last step of the grouped one may be
+    filled up with zeros."""
     in_place: bool = False
     """See `Grouping.in_place`."""
     window: int = 0
@@ -66,6 +69,11 @@ class ContractionUse:
             a, b = of_bytes(self.left.element), of_bytes(self.right.element)
             assert a is not None and b is not None
             return replace(self, product=DOT_8[a, b])
+        if product == TILE:
+            tiles = in_tiles(self.left.element, self.right.element, self.element)
+            assert tiles is not None
+            longest = max((extent or 0 for extent in self.reduction_extents), default=0)
+            return replace(self, product=tiles, filled=_filled(longest, scheme_of(tiles).depth(tiles)))
         return replace(self, product=FMA) if product == SINGLE else self
 
 
@@ -125,13 +133,14 @@ class Contractions:
 
     def cycles(self, use: ContractionUse, shape: Block, isa: Isa) -> Cycles:
         """A step is one of the reductions over all rows and columns, an extent that is not known being a block's: a
-        part of one where groups of iterations are multiplied at once. C is loaded and stored once per block: one store
-        per cycle, the loads beside them. The pipeline of FMAs fills and drains once per call."""
+        part of one where groups of iterations are multiplied at once. C is loaded and stored once per
+        block. The pipeline of FMAs fills and drains once per call."""
         rows, columns = _extents(use, shape)
         isa = _core(use, isa)
         scheme = scheme_of(use.product)
-        step = scheme.cycles(isa, use.element, (shape.m, shape.n), rows, columns) / use.product.group
-        return Cycles(step, float(shape.m * -(-shape.n // isa.lanes(use.element))), float(2 * isa.latency))
+        block = (shape.m, shape.n)
+        step = use.filled * scheme.cycles(isa, use.element, block, rows, columns) / use.product.group
+        return Cycles(step, scheme.stores(isa, use.element, block), float(2 * isa.latency))
 
     def emit(self, use: ContractionUse, shape: Block) -> Microkernel:
         return generate(_specified(use, shape))
@@ -156,9 +165,17 @@ def inside(use: ContractionUse, structure: NestLoops) -> ContractionUse:
         reductions=tuple(extents),
         reduction_extents=tuple(extents.values()),
         product=groups.product,
+        filled=1.0
+        if groups.words == 1 or groups.loop is None
+        else _filled(extents[groups.loop.iterator], groups.of(groups.loop)),
         in_place=groups.in_place,
         window=_window(structure.nest.contraction, structure.nest, rows, use.columns, extents),
     )
+
+
+def _filled(extent: int | None, depth: int) -> float:
+    """Iterations in whole steps over those of a loop; 1 where it is not known."""
+    return -(-extent // depth) * depth / extent if extent else 1.0
 
 
 def _window(

@@ -35,6 +35,10 @@ class CopyPiece:
     """See `PackSpec.sums`."""
     flips: bool = False
     """See `PackSpec.flips`."""
+    run: int = 0
+    """See `PackSpec.run`."""
+    depth: int = 0
+    """See `PackSpec.depth`."""
 
 
 class Packing:
@@ -69,5 +73,6 @@ class Packing:
 
 def _specified(use: CopyPiece, shape: int) -> PackSpec:
     return PackSpec(
-        use.element, shape, use.width_stride, use.loops, use.source, use.group, use.grouped, use.sums, use.flips
-    )
+        use.element, shape, use.width_stride, use.loops, use.source, use.group, use.grouped, use.sums, use.flips,
+        use.run, use.depth,
+    )  # fmt: skip

@@ -3,7 +3,8 @@
 GEMM, batch-reduce GEMM (Georganas et al., TPP: strided variant) and direct convolution (reduction over ifm_tile, kj,
 ki, ifm) differ only in how many reduction loops there are and with which strides: one generator serves them all.
 The scheme is the outer product of BLIS and LIBXSMM: a rows x vectors block of accumulators stays in registers over
-all reduction loops, vectors of B are loaded, elements of A are broadcast.
+all reduction loops, vectors of B are loaded, elements of A are broadcast. Products of tiles (`target.schemes.Tile`)
+have, before that code on the same copies, code for a core with registers that are matrices.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from polydl.model.types import F64, ElementType
 from polydl.target.isa import ISAS, VECTOR_TYPES
 from polydl.target.products import FMA, Product
 from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
+from polydl.target.schemes import TILE, scheme_of
 
 MOST_CASES = max(target.registers for target in ISAS)
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -155,6 +157,11 @@ class MicrokernelSpec:
         """What A and B are made of."""
         return self.product.word(self.dtype)
 
+    @property
+    def in_tiles(self) -> bool:
+        """Whether it multiplies tiles: along the innermost reduction A has unit stride, and tiles their words."""
+        return scheme_of(self.product) is TILE
+
     def __post_init__(self) -> None:
         """Raises ValueError for a contradictory specification."""
         if self.m < 1 or self.n < 1:
@@ -173,6 +180,10 @@ class MicrokernelSpec:
             raise ValueError("one of the operands moves along the columns")
         if any(r.by_table for r in self.reductions) and (self.product.in_words or self.window):
             raise ValueError("tables are for products of single elements")
+        if self.in_tiles and (self.m % TILE.rows or self.n % TILE.columns):
+            raise ValueError(f"a block of {self.m} x {self.n} is no whole number of tiles")
+        if self.in_tiles and (not self.reductions or self.reductions[-1].extent != TILE.steps):
+            raise ValueError("the innermost reduction of tiles is over the words of one")
         if self.in_place and not self.product.in_words:
             raise ValueError("elements have no words to be read as")
         if (
@@ -273,11 +284,12 @@ def _words_prologue() -> str:
 
 
 def product_prologue(product: Product) -> str:
-    """The function of an inner product, with include guards; after `isa_prologue` of I32 and of the type of its sums.
-    Empty for the FMA."""
+    """The function of an inner product, with include guards; after `isa_prologue` of I32 and of the type of its sums;
+    for tiles also what begins and ends their use. Empty for the FMA."""
     if not product.in_words:
         return ""
-    return environment().get_template("microkernel_dot.c.j2").render(product=product.call)
+    vectors = environment().get_template("microkernel_dot.c.j2").render(product=product.call)
+    return vectors + (environment().get_template("tiles.c.j2").render() if product.behind is not None else "")
 
 
 def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
@@ -348,7 +360,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
     pairs = _is_paired(spec)
     choices = []
-    for condition, target in (way for each in ISAS for way in each.ways(spec.product)):
+    for condition, target in (way for each in ISAS for way in each.ways(spec.product.behind or spec.product)):
         if spec.window:
             target = target.windowed(1 if shared is None else shared.taps)
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
@@ -366,6 +378,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             taps=None if shared is None else loops[shared.loop],
             few=all(r.extent is not None for _, r in joined) and math.prod(r.extent or 0 for _, r in joined) <= _FEW,
             start=start_text(spec),
+            tiles=_tiles(spec),
             name=name,
             spec=spec,
             summary=_summary(spec),
@@ -392,6 +405,37 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         )
     )
     return Microkernel(name, text, tuple(p.name for p in arguments), spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """How a function for tiles holds them: of sums, numbered row by row from 0, then a column of A, then those of B."""
+
+    feature: str
+    """End of the macros for the product: `BF16`."""
+    rows: int
+    """Of a tile."""
+    columns: int
+    high: int
+    """Tiles of sums along the rows."""
+    wide: int
+    loops: tuple[ReductionText, ...]
+    """The reductions around a step, as the specification has them."""
+    step: ReductionText
+    """That over the words of a step."""
+    spare: int
+    """Tiles of B at a time."""
+
+
+def _tiles(spec: MicrokernelSpec) -> _Tiles | None:
+    """None for vectors."""
+    if not spec.in_tiles:
+        return None
+    high, wide = TILE.held(spec.m, spec.n)
+    *loops, step = plain_loops(spec)
+    feature = spec.product.call.removeprefix("dot_").upper()
+    spare = TILE.registers - high * wide - high
+    return _Tiles(feature, TILE.rows, TILE.columns, high, wide, tuple(loops), step, spare)
 
 
 def _multiply(spec: MicrokernelSpec, name: str) -> str:

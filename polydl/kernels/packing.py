@@ -8,7 +8,8 @@ into panels of `block` along the width, and a panel holds for each reduction ste
 
 Where the kernel multiplies groups of neighbours along a reduction (`target.products`), an element of that layout is a
 word of 32 bits with a group in it, the first in its lowest bits; elements of another type than the kernel's are
-converted while they are copied.
+converted while they are copied. Kernels of tiles (`target.schemes`) take several groups along that reduction in one
+step: zeros fill the last step, and copies of A have all groups of a step side by side for each row.
 
 which is the packing of BLIS (Van Zee and van de Geijn, TOMS 2015) and of TPP-MLIR's `pack`.
 """
@@ -65,6 +66,20 @@ class PackSpec:
     """Where it is not 0, words follow the steps of a panel: the sums of all elements of each column times this."""
     flips: bool = field(default=False, repr=False)
     """Whether the highest bit of each copied byte is inverted."""
+    run: int = field(default=0, repr=False)
+    """Neighbours along the grouped loop that are side by side, a multiple of the group; 0: the group."""
+    depth: int = field(default=0, repr=False)
+    """The copy has zeros up to a multiple of so many iterations of that loop, a multiple of the run; 0: of the run."""
+
+    @property
+    def side(self) -> int:
+        """Words of an element of the width that are side by side."""
+        return max(1, self.run // self.group)
+
+    @property
+    def filled(self) -> int:
+        """Iterations of the grouped loop that the copy has a multiple of."""
+        return max(self.depth, self.run, self.group)
 
     @property
     def converts(self) -> bool:
@@ -86,6 +101,8 @@ class PackSpec:
             raise ValueError("extents are >= 0")
         if self.group > 1 and (self.group * self.dtype.bytes != I32.bytes or not 0 <= self.grouped < len(self.loops)):
             raise ValueError(f"a group of {self.group} elements of type {self.dtype} along loop {self.grouped}")
+        if self.run % self.group or self.filled % (self.run or 1) or (self.side > 1 and self.sums):
+            raise ValueError(f"runs of {self.run} in steps of {self.depth}, groups of {self.group}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +286,8 @@ def _converting(spec: PackSpec) -> PackRoutine:
             make=f"({spec.word.c})" if spec.group == 1 else f"polydl_word_{spec.group}",
             block=spec.block,
             group=spec.group,
+            side=spec.side,
+            filled=spec.filled,
             grouped=spec.grouped if grouped else -1,
             loops=loops,
             sums=spec.sums,
@@ -322,12 +341,16 @@ def _plain_conversion(spec: PackSpec) -> str:
     """Those of a copy that converts or groups: element by element, by where each goes."""
     source = spec.source or spec.dtype
     counts = [stride_text(loop.extent, f"extent{i}") for i, loop in enumerate(spec.loops)]
-    steps = [f"(({e} + {spec.group - 1}) / {spec.group})" if i == spec.grouped else e for i, e in enumerate(counts)]
+    run = spec.side * spec.group
+    often = f" * {spec.filled // run}" if spec.filled > run else ""
+    steps = [
+        f"(({e} + {spec.filled - 1}) / {spec.filled}{often})" if i == spec.grouped else e for i, e in enumerate(counts)
+    ]
     steps = steps if spec.group > 1 else counts
     moved = "".join(f" + r{i} * {stride_text(loop.stride, f'stride{i}')}" for i, loop in enumerate(spec.loops))
     place = "0"
     for i, e in enumerate(steps):
-        at = f"r{i} / {spec.group}" if spec.group > 1 and i == spec.grouped else f"r{i}"
+        at = f"r{i} / {run}" if spec.group > 1 and i == spec.grouped else f"r{i}"
         place = f"({place}) * {e} + {at}"
     inside = "".join(f"for (ptrdiff_t r{i} = 0; r{i} < {e}; ++r{i}) " for i, e in enumerate(counts))
     width = stride_text(spec.width_stride, "width_stride")
@@ -341,14 +364,16 @@ def _plain_conversion(spec: PackSpec) -> str:
         put = f"packed[to] |= (int)((uint32_t)(uint{bits}_t){flipped} << {bits} * (r{spec.grouped} % {spec.group}));"
         if spec.sums:
             put += f" packed[last] = (int)((uint32_t)packed[last] + (uint32_t)({spec.sums} * {element}));"
-    whole = "(ptrdiff_t)" + " * ".join(steps or ["1"])
+    side = f" * {spec.side}" if spec.side > 1 else ""
+    lane = f" + r{spec.grouped} % {run} / {spec.group}" if side else ""
+    whole = "(ptrdiff_t)" + " * ".join(steps or ["1"]) + side
     size = f"({whole} + 1)" if spec.sums else whole
     last = f", last = panel + {whole} * {spec.block} + w % {spec.block}" if spec.sums else ""
     return (
         f"for (ptrdiff_t i = 0; i < (width + {spec.block - 1}) / {spec.block} * {spec.block} * {size}; ++i) "
         f"packed[i] = 0;\nfor (ptrdiff_t w = 0; w < width; ++w) {inside}{{ "
         f"const ptrdiff_t panel = w / {spec.block} * {spec.block} * {size}, "
-        f"to = panel + ({place}) * {spec.block} + w % {spec.block}{last}; {put} }}\n"
+        f"to = panel + (({place}) * {spec.block} + w % {spec.block}){side}{lane}{last}; {put} }}\n"
     )
 
 
@@ -374,12 +399,18 @@ def _joined(spec: PackSpec) -> list[tuple[int, PackLoop]]:
 
 def _name(spec: PackSpec) -> str:
     made = f"{spec.source} {spec.group} {spec.grouped} {spec.sums} {spec.flips}" if spec.converts else ""
+    made += f" {spec.run} {spec.depth}" if spec.filled > spec.group else ""
     digest = hashlib.sha256((repr(spec) + made).encode()).hexdigest()[:8]
     extents = "x".join("n" if loop.extent is None else str(loop.extent) for loop in spec.loops) or "1"
     kind = spec.dtype.name
     if spec.converts:
         kind = f"{(spec.source or spec.dtype).name}_to_{spec.dtype.name}{f'x{spec.group}' if spec.group > 1 else ''}"
     return f"polydl_pack_{kind}_{spec.block}_k{extents}_{digest}"
+
+
+def _together(spec: PackSpec) -> str:
+    """The end of the contract of a copy for tiles: how many words of an element of the width are side by side."""
+    return f", {spec.side} of a step side by side" if spec.side > 1 else ""
 
 
 def _summary(spec: PackSpec) -> str:
@@ -391,8 +422,8 @@ def _summary(spec: PackSpec) -> str:
         words = f" in words of {spec.group} neighbours along r{spec.grouped}" if spec.group > 1 else ""
         return (
             f"copied[w / {spec.block}][r][w % {spec.block}] = source[w*{shown(spec.width_stride)}{steps}] as "
-            f"{spec.dtype}{words}, w < width; zeros up to a multiple of {spec.block}"
-            + (f" and {spec.group}" if spec.group > 1 else "")
+            f"{spec.dtype}{words}{_together(spec)}, w < width; zeros up to a multiple of {spec.block}"
+            + (f" and {spec.filled}" if spec.group > 1 else "")
             + ("; highest bits inverted" if spec.flips else "")
             + (f"; then {spec.sums} times the sums of the columns" if spec.sums else "")
         )

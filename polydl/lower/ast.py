@@ -41,6 +41,8 @@ class Writer:
     """What makes the instances of statements that are not the scop's own."""
     thread_lines: Sequence[Node] = ()
     """What is needed inside of the parallel loops."""
+    thread_ends: Sequence[Node] = ()
+    """What ends it."""
     private: Sequence[str] = ()
     """Scalars of which each thread has its own: rows keep them in registers."""
     rows: Mapping[str, RowOptions] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class Writer:
         node = ComplexProducts(self.helpers)(node)
         if self.in_locals:
             node = Kept(self.scop.arrays, self.names.prefix)(node)
-        return Threads(self.names.prefix, self.thread_lines, self.scop.source.text)(node)
+        return Threads(self.names.prefix, self.thread_lines, self.scop.source.text, self.thread_ends)(node)
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}

@@ -245,12 +245,26 @@ def _written(
     buffers = part_storage(scop, part)
     within = replace(within, arrays={**within.arrays, **_in_buffers(scop, buffers)})
     own = [scratch.thread_line(buffer_name(b.array)) for b in buffers.values() if b.per_thread]
-    inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
+    begin, end = (
+        tuple(Evaluate(Invoke(f"polydl_tiles_{what}", ())) for _ in range(plan.in_tiles)) for what in ("begin", "end")
+    )
+    inside = (*begin, *plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
     bases = {name: _first_elements(plan, buffer) for name, buffer in buffers.items()}
     writer = Writer(
-        within, names, helpers, plan.printers, inside, list(private_scalars(scop)), rows, instances, in_locals, bases
+        within,
+        names,
+        helpers,
+        plan.printers,
+        inside,
+        end,
+        list(private_scalars(scop)),
+        rows,
+        instances,
+        in_locals,
+        bases,
     )
-    code.append(writer.write(isl_tree(plan)))
+    # Loops in no threads begin and end here; in threads each does by itself.
+    code += [*begin, writer.write(isl_tree(plan)), *end]
     beside.prologue.extend(writer.prologue)
     beside.rows.extend(writer.prologue)
     if writer.streams:

@@ -78,6 +78,11 @@ class TreePlan:
         return [one for plan in self.plans.values() for one in plan.ahead]
 
     @property
+    def in_tiles(self) -> bool:
+        """Whether a microkernel uses tiles."""
+        return any(plan.in_tiles for plan in self.plans.values())
+
+    @property
     def thread_lines(self) -> list[ctree.Node]:
         """Lines for each parallel loop."""
         return [line for plan in self.plans.values() for line in plan.thread_lines]

@@ -160,7 +160,8 @@ def call_printer(
         nest = structure.nest
         run_time = [] if kernel.rows is None or "A" in packs else stride_at(at, nest, a, kernel.rows)
         run_time += [] if kernel.rows is None else stride_at(at, nest, found.output, kernel.rows)
-        for loop, reduction in zip(kernel.reductions, spec.reductions, strict=segment is None):
+        # Behind the loops come those within a segment, or within a step.
+        for loop, reduction in zip(kernel.reductions, spec.reductions, strict=False):
             run_time += [at.affine(steps_of(groups, call, loop))] if reduction.extent is None else []
             for role, operand in (("A", a), ("B", b)):
                 run_time += [] if role in packs else stride_at(at, nest, operand, loop)

@@ -82,7 +82,10 @@ def microkernel_spec(
         Reduction(constant(steps_of(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
     ) + tuple(_within(scop, one, of_left=a is found.left) for one in found.within)
-    a_m = 0 if rows is None else 1 if "A" in packs else given(stride_of(nest, a, rows))
+    if groups.words > 1:
+        in_step = (packs[role].word_stride if role in packs else 1 for role in ("A", "B"))
+        reductions += (Reduction(groups.words, *in_step),)
+    a_m = 0 if rows is None else packs["A"].width_stride if "A" in packs else given(stride_of(nest, a, rows))
     a_m = known(a_m) // word if in_place and a_m is not None else a_m
     c_m = 0 if rows is None else given(stride_of(nest, found.output, rows))
     size = found.element.bytes

@@ -39,6 +39,8 @@ class NestPlan:
     thread_lines: tuple[Declare, ...] = ()
     ahead: tuple[Ahead, ...] = ()
     """Packs that a function of their own makes; the others are `packs`."""
+    in_tiles: bool = False
+    """Whether calls use tiles, which threads begin and end (`templates/tiles.c.j2`)."""
     edge: Edge | None = None
     """Calls for the rows of blocks that are no boxes."""
 
@@ -105,7 +107,8 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
         more, row_printers = _rows(scop, edge, element)
         texts += more
         printers |= row_printers
-    return NestPlan(call, now, tuple(texts), printers, thread_lines, tuple(ahead), edge)
+    in_tiles = any(m.spec.in_tiles for m in needed)
+    return NestPlan(call, now, tuple(texts), printers, thread_lines, tuple(ahead), in_tiles, edge)
 
 
 def _rows(scop: Scop, edge: Edge, element: ElementType) -> tuple[tuple[str, ...], dict[str, Callable[[Place], Node]]]:
@@ -135,6 +138,8 @@ def _copy(structure: NestLoops, role: str, pack: PackCall, element: ElementType)
         grouped,
         sums if role == "B" else 0,
         bool(sums) and role == "A",
+        groups.run(role) if groups.words > 1 else 0,
+        groups.words * groups.product.group if groups.words > 1 else 0,
     )
 
 

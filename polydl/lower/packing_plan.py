@@ -46,7 +46,10 @@ class PackCall:
     """Rows (A) or columns (B) of a panel."""
     layout: Layout
     """Of the buffer: an axis for each of `panels`, then for each of `reductions`, the panel's width, and the elements
-    of a group innermost where there are groups. Its dimensions are the iterators that move the operand."""
+    of a group innermost where there are groups; where a step takes several groups, they are an axis right inside of
+    their reduction's, or innermost (`Grouping.run`). Its dimensions are the iterators that move the operand."""
+    axes: tuple[Loop | None, ...]
+    """By axis, the loop whose iterations, or steps, it counts; None: what is left."""
     grouping: Grouping
     """Of the microkernel that reads the copy. Words of the buffer have a group each."""
 
@@ -60,8 +63,24 @@ class PackCall:
     def strides(self) -> dict[Loop, int]:
         """Words in the buffer between iterations of the loops that move the operand; of a reduction that is taken in
         groups, between groups."""
-        loops, group = (*self.panels, *self.reductions), self.grouping.product.group
-        return {loop: s // group for loop, s in zip(loops, self.layout.axis_strides, strict=False) if s is not None}
+        group = self.grouping.product.group
+        found = zip(self.axes, self.layout.axis_strides, strict=True)
+        return {loop: s // group for loop, s in found if loop is not None and s is not None}
+
+    @property
+    def word_stride(self) -> int:
+        """Words between the groups of one step."""
+        if self.grouping.run(self.pack.operand) > self.grouping.product.group:
+            return 1
+        assert self.grouping.loop is not None
+        inner = self.layout.axis_strides[self.axes.index(self.grouping.loop) + 1]
+        assert inner is not None
+        return inner // self.grouping.product.group
+
+    @property
+    def width_stride(self) -> int:
+        """Words between neighbours along the width."""
+        return self.grouping.run(self.pack.operand) // self.grouping.product.group
 
     def stride(self, loop: Loop) -> int:
         """Words in the buffer between steps of a loop inside the microkernel; 0 if it does not move it."""
@@ -97,18 +116,24 @@ def pack_call(structure: NestLoops, pack: Packed, call: KernelCall) -> PackCall:
     wanted = [*reductions]
     groups = grouping(structure)
     digits = [(loop.iterator, loop.step, _trips(structure, loop)) for loop in panels]
+    axes: list[Loop | None] = [*panels]
+    run = groups.run(pack.operand)
     for loop in reductions:
         steps = -(-_trips(structure, loop) // groups.of(loop))
         # Behind the steps of B, where the kernel starts from something else than zero, is what it starts from.
         more = groups.product.correction != 0 and pack.operand == "B" and loop is reductions[0]
         digits.append((loop.iterator, groups.of(loop), steps + more))
+        axes.append(loop)
+        if groups.of(loop) > run:
+            digits.append((loop.iterator, run, groups.of(loop) // run))
+            axes.append(None)
     width = kernel.rows if pack.operand == "A" else kernel.columns
     if width is not None:
         wanted.append(width)
     # A panel is as wide as the microkernel's block also where no loop runs along its width.
     digits.append(("" if width is None else width.iterator, 1, block))
     if groups.loop is not None:
-        digits.append((groups.loop.iterator, 1, groups.product.group))
+        digits.append((groups.loop.iterator, 1, run))
     extents = tuple(call.extent(loop).pullback_pw_multi_aff(section) for loop in wanted)
     return PackCall(
         name=name,
@@ -126,6 +151,7 @@ def pack_call(structure: NestLoops, pack: Packed, call: KernelCall) -> PackCall:
         corner=call.corner.pullback_pw_multi_aff(section),
         block=block,
         layout=_layout(digits),
+        axes=(*axes, *([None] * (len(digits) - len(axes)))),
         grouping=groups,
     )
 

@@ -89,7 +89,8 @@ _PACKED = re.compile(
 
 _CONVERTED = re.compile(
     r"copied\[w / (\d+)\]\[r\]\[w % \1\] = source\[w\*(-?\d+|s)((?: \+ r\d+\*(?:-?\d+|s))*)\] as [\w ]+?"
-    r"(?: in words of (\d+) neighbours along r(\d+))?, w < width; zeros up to a multiple of \d+(?: and \d+)?"
+    r"(?: in words of (\d+) neighbours along r(\d+))?(?:, (\d+) of a step side by side)?, w < width; "
+    r"zeros up to a multiple of \d+(?: and (\d+))?"
     r"(; highest bits inverted)?(?:; then (-?\d+) times the sums of the columns)?"
 )
 
@@ -157,9 +158,18 @@ def _converting(name: str, text: str, parameters: tuple[str, ...]) -> PackContra
     types = re.search(r"_pack_([a-z]+\d+)_to_([a-z]+\d+)(?:x\d+)?_\d+_k([0-9nx]+)_[0-9a-f]{8}$", name)
     if found is None or types is None:
         raise Unreadable(f"the contract of {name}: {text}")
-    block, width_stride, moved, group, grouped, flips, sums = found.groups()
+    block, width_stride, moved, group, grouped, side, filled, flips, sums = found.groups()
     source, copied, extents = types.groups()
-    words = Words(source, copied, int(group or 1), int(grouped or 0), flips is not None, int(sums or 0))
+    words = Words(
+        source,
+        copied,
+        int(group or 1),
+        int(grouped or 0),
+        flips is not None,
+        int(sums or 0),
+        int(side or 1),
+        int(filled or 0),
+    )
     strides = _steps(moved)
     known = _extents(extents) if strides else ()
     return PackContract(name, text, parameters, int(block), _step(width_stride), known, strides, words)

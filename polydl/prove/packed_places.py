@@ -13,7 +13,7 @@ PLAIN = Words("", "", 1, 0, False, 0)
 
 
 def steps_of(words: Words, extents: Sequence[Affine]) -> Affine:
-    """Words of a panel per element of its width. Raises Unreadable."""
+    """Words of a panel per element of its width, those side by side counted as one. Raises Unreadable."""
     steps = number(1)
     for extent in (words.extent(k, e) for k, e in enumerate(extents)):
         if steps.terms and extent.terms:
@@ -34,7 +34,7 @@ def places(
     in words. With steps of unknown number there is one panel. Raises Unreadable."""
     words = contract.words or PLAIN
     panel = Affine(((f"floor(({w})/{contract.block})", 1),))
-    column = start.plus(w)
+    column = w
     if not steps.terms:
         length = steps.constant + (1 if words.sums else 0)
         column = column.plus(panel, length * contract.block).plus(panel, -contract.block)
@@ -42,10 +42,11 @@ def places(
     for k, (counter, size) in enumerate(zip(counters, extents, strict=True)):
         r, extent = counter, words.extent(k, size)
         if k == words.grouped and words.group > 1:
-            r = Affine(((f"floor(({counter})/{words.group})", 1),))
-            lane = counter.plus(r, -words.group)
+            r = Affine(((f"floor(({counter})/{words.run})", 1),))
+            lane = counter.plus(r, -words.run)
         if linear.terms and extent.terms:
             raise Unreadable("a copy of unknown shape")
         linear = linear.times(extent.constant).plus(r) if linear.terms else r
-    element = column.plus(linear, contract.block).times(words.group).plus(lane)
-    return element, column.plus(steps, contract.block).times(words.group)
+    begin = start.times(words.group)
+    element = begin.plus(column.plus(linear, contract.block).times(words.run)).plus(lane)
+    return element, begin.plus(column.plus(steps, contract.block).times(words.run))

@@ -174,7 +174,7 @@ def _pack(walk: Walk, item: Any, contract: PackContract, arguments: Sequence[Any
         filled = replace(outside.inside(), time=at.time)
         for k, size in enumerate(extents):
             grouped = k == words.grouped
-            here = count(filled, words.extent(k, size).times(words.group) if grouped else size)
+            here = count(filled, words.extent(k, size).times(words.run) if grouped else size)
             filled.constraints += [f"({here}) >= ({size})"] if grouped else []
         walk.add(filled, "zeros", "=", Literal("0"), Pointer(packed.base, to), None, item, before)
     if words.sums:  # at a time of their own: which one of the call's is no matter

@@ -109,7 +109,7 @@ class Reader:
                 said: Any = item.args.exprs[0]
                 return replace(waiting, omp=said.value.strip('"'))
             case c_ast.FuncCall(name=c_ast.ID()):
-                if not re.fullmatch(r"polydl\d*_stream_end", item.name.name):
+                if not re.fullmatch(r"polydl\d*_(stream_end|tiles_begin|tiles_end)", item.name.name):
                     call(self._walk, item, now.inside(), waiting)
             case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
                 without_effect(item)

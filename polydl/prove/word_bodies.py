@@ -103,7 +103,7 @@ def _number(value: Affine, values: Mapping[str, int]) -> int:
 def _wanted(contract: PackContract, words: Words, width: int, extents: Sequence[int]) -> dict[int, Word]:
     """Every word with an element of the source in it, by its place."""
     assert contract.width_stride is not None
-    sizes = [-(-e // words.group) if k == words.grouped else e for k, e in enumerate(extents)]
+    sizes = [words.extent(k, number(e)).constant for k, e in enumerate(extents)]
     steps = 1
     for size in sizes:
         steps *= size
@@ -112,8 +112,10 @@ def _wanted(contract: PackContract, words: Words, width: int, extents: Sequence[
         panel, inside = divmod(w, contract.block)
         place, lane = 0, 0
         for k, (r, size) in enumerate(zip(at, sizes, strict=True)):
-            digit, rest = divmod(r, words.group) if k == words.grouped else (r, 0)
+            digit, rest = divmod(r, words.run) if k == words.grouped else (r, 0)
             place, lane = place * size + digit, lane + rest
-        word = found.setdefault((panel * steps + place) * contract.block + inside, [None] * words.group)
+        at_words, lane = divmod(lane, words.group)
+        to = ((panel * steps + place) * contract.block + inside) * words.side + at_words
+        word = found.setdefault(to, [None] * words.group)
         word[lane] = w * contract.width_stride + sum(r * (s or 0) for r, s in zip(at, contract.strides, strict=True))
     return {to: tuple(word) for to, word in found.items()}

@@ -19,7 +19,7 @@ from polydl.prove.dependence_order import Order
 from polydl.prove.integers import Affine, Unreadable, Wrong, loop
 from polydl.prove.printed_program import WRITES, Pointer, Printed, value_map
 from polydl.prove.symbolic_values import loads
-from polydl.target.products import DOT_8, PRODUCTS, Product, is_bf16
+from polydl.target.products import IN_WORDS, Product, is_bf16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,15 @@ class Words:
     """Whether the highest bit of each is inverted."""
     sums: int
     """Where it is not 0, each panel ends with the sums of its columns times this."""
+    side: int = 1
+    """Words of an element of the width that are side by side."""
+    filled: int = 0
+    """Zeros fill the loop of the groups up to a multiple of so many iterations; 0: of a group."""
+
+    @property
+    def run(self) -> int:
+        """Elements that are side by side."""
+        return self.group * self.side
 
     @property
     def widens(self) -> bool:
@@ -56,13 +65,14 @@ class Words:
             raise Unreadable(f"a copy that inverts bits of {source}")
 
     def extent(self, number: int, extent: Affine) -> Affine:
-        """Words along a loop with so many iterations."""
+        """Words along a loop with so many iterations, those side by side counted as one."""
         if number != self.grouped or self.group == 1:
             return extent
-        more = extent.plus(Affine((), self.group - 1))
+        filled = max(self.filled, self.run)
+        more, runs = extent.plus(Affine((), filled - 1)), filled // self.run
         if not more.terms:
-            return Affine((), more.constant // self.group)
-        return Affine(((f"floor(({more})/{self.group})", 1),))
+            return Affine((), more.constant // filled * runs)
+        return Affine(((f"floor(({more})/{filled})", runs),))
 
 
 def _type(name: str) -> ElementType:
@@ -71,10 +81,9 @@ def _type(name: str) -> ElementType:
 
 def product_named(name: str) -> Product:
     """The inner product of that name. Raises Unreadable."""
-    found = next((p for p in (*PRODUCTS, *DOT_8.values()) if p.name == name and p.in_words), None)
-    if found is None:
+    if name not in IN_WORDS:
         raise Unreadable(f"the inner product {name}")
-    return found
+    return IN_WORDS[name]
 
 
 def check_operands(product: Product, a: Words | None, b: Words | None) -> None:

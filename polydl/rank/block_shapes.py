@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from polydl.dependences.nests import Nest
-from polydl.kernels.contraction_blocks import block_efficiency, price
+from polydl.kernels.contraction_blocks import Block, ContractionUse, block_efficiency, price
 from polydl.kernels.families import NESTS
+from polydl.kernels.family import Cycles
 from polydl.model.types import ElementType
 from polydl.rank.instruction_set import target_isa
 from polydl.schedule.limits import RegisterBlocks
 from polydl.target import Machine
-from polydl.target.products import FMA, SINGLE, preferred
+from polydl.target.isa import Isa
+from polydl.target.products import FMA, SINGLE, TILE, in_tiles, preferred
 from polydl.target.schemes import scheme_of
 
+_MOST_OF_TILES = 2
+"""Blocks of tiles that are tried beside those of vectors: estimates of the whole nest decide between them."""
 _LEAST = 0.8
 """Fraction of the best block's modelled efficiency below which a block is not tried: what a better place in the
 caches can win back at most, by the spread between blocks on data in the first and in the second level cache that
@@ -32,25 +37,56 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
     def blocks(nest: Nest) -> Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]:
         found = nest.contraction
         better = "" if found is None else preferred(found, lambda p: target.multiplying(p).fmas / target.fmas)
-        best = told(nest, better)
-        if not better:
-            return best
+        best, spent = told(nest, better)
         # Single elements need copies of another type of both operands, which can take longer than they win.
-        own = told(nest, "") if better == SINGLE else []
-        return [*((*block, better) for block in best), *own]
+        own = told(nest, "")[0] if better == SINGLE else []
+        vectors = [*((*block, better) for block in best), *own] if better else best
+        tiles, in_tiles_spent = told(nest, TILE)
+        matrices = [(*block, TILE) for block in tiles[:_MOST_OF_TILES]]
+        return (
+            [*matrices, *vectors]
+            if in_tiles_spent < spent
+            else [*vectors[:_MOST_OF_TILES], *matrices, *vectors[_MOST_OF_TILES:]]
+        )
 
-    def told(nest: Nest, product: str) -> list[tuple[str | None, str, int, int]]:
-        """With an inner product that a microkernel is told to take."""
+    def told(nest: Nest, product: str) -> tuple[list[tuple[str | None, str, int, int]], float]:
+        """With an inner product that a microkernel is told to take, and the cycles that the first one takes."""
         ordered = sorted(
-            ((*price(use, b, target), b.m), (use.rows or "", use.columns, b.n), (use.rows, use.columns, b.m, b.n))
+            (
+                (*price(use, b, target), b.m),
+                (use.rows or "", use.columns, b.n),
+                (use.rows, use.columns, b.m, b.n),
+                _spent(family.cycles(use, b, target), use, b),
+            )
             for family in NESTS
             for one in family.matches(nest)
+            if product != TILE or _has_tiles(one, target)
             for use in (one.told(product),)
             for b in family.shapes(use, target)
         )
-        return [block for cost, _, block in ordered if cost[0] <= _LEAST * ordered[0][0][0]]
+        if not ordered:
+            return [], math.inf
+        return [block for cost, _, block, _ in ordered if cost[0] <= _LEAST * ordered[0][0][0]], ordered[0][3]
 
     return blocks
+
+
+def _has_tiles(use: ContractionUse, target: Isa) -> bool:
+    """Whether a machine has instructions that multiply tiles for a contraction."""
+    product = in_tiles(use.left.element, use.right.element, use.element)
+    return product is not None and use.rows is not None and use.product.in_words and target.has(product)
+
+
+def _spent(cycles: Cycles, use: ContractionUse, block: Block) -> float:
+    """Cycles of a whole contraction in the core: extents that are not known are large."""
+    rows, columns, *reductions = (
+        _LARGE if e is None else e for e in (use.row_extent, use.column_extent, *use.reduction_extents)
+    )
+    calls = math.ceil(rows / block.m) * math.ceil(columns / block.n)
+    return math.prod(reductions) * cycles.step + calls * (cycles.stores + cycles.drain)
+
+
+_LARGE = 1024
 
 
 def whole_block(machine: Machine, element: ElementType, size: int) -> tuple[int, int] | tuple[()]:

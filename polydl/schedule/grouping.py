@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from polydl.model.contraction import Contraction
 from polydl.schedule.loops import KernelLoops, Loop, NestLoops, trips
-from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, Product, inner_product, is_bf16, of_bytes
+from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, TILE, Product, in_tiles, inner_product, is_bf16, of_bytes
+from polydl.target.schemes import TILE as TILES
+from polydl.target.schemes import scheme_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,16 @@ class Grouping:
 
     def of(self, loop: Loop) -> int:
         """Iterations of a reduction that one step of the microkernel takes."""
-        return self.product.group if loop is self.loop else 1
+        return scheme_of(self.product).depth(self.product) if loop is self.loop else 1
+
+    def run(self, role: str) -> int:
+        """Neighbours along the reduction with the groups that lie side by side in the copy of an operand."""
+        return 1 if self.loop is None else scheme_of(self.product).run(self.product, role)
+
+    @property
+    def words(self) -> int:
+        """Words of each operand that one step takes along the reduction with the groups."""
+        return 1 if self.loop is None else self.of(self.loop) // self.product.group
 
 
 def grouping(structure: NestLoops) -> Grouping:
@@ -63,6 +74,10 @@ def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> P
         return product
     if kernel.product == SINGLE:
         return FMA
+    if kernel.product == TILE and _whole_tiles(structure, kernel, found):
+        tiles = in_tiles(*(structure.operand(role).element for role in ("A", "B")), found.element)
+        if tiles is not None and (not tiles.correction or _in_bytes(structure)):
+            return tiles
     if kernel.product == BYTES and _in_bytes(structure):
         a, b = (of_bytes(structure.operand(role).element) for role in ("A", "B"))
         assert a is not None and b is not None, "of other types than it was told"
@@ -73,7 +88,8 @@ def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> P
 def _in_words(structure: NestLoops, kernel: KernelLoops, along: Loop, product: Product) -> bool:
     """Whether A's elements along a reduction are the words of an inner product: of its type, side by side, in whole
     groups in every call, and all else that moves A inside of the microkernel moves it by whole words."""
-    nest, operand, group = structure.nest, structure.operand("A"), product.group
+    nest, operand = structure.nest, structure.operand("A")
+    group, depth = product.group, scheme_of(product).depth(product)
     wanted = product.a
     assert wanted is not None, "groups are of elements of a type"
     same = is_bf16(operand.element) if is_bf16(wanted) else operand.element is wanted
@@ -88,9 +104,19 @@ def _in_words(structure: NestLoops, kernel: KernelLoops, along: Loop, product: P
         backwards = loop.iterator in nest.statements[0].descending
         strides[loop.iterator] = stride * count.stride * (-1 if backwards else 1)
     extent = nest.counts[along.iterator].extent
-    if strides[along.iterator] != 1 or extent is None or extent % group or (along.within or group) % group:
+    if strides[along.iterator] != 1 or extent is None or extent % depth or (along.within or depth) % depth:
         return False
     return all(stride % group == 0 for iterator, stride in strides.items() if iterator != along.iterator)
+
+
+def _whole_tiles(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> bool:
+    """Whether a microkernel's blocks are whole tiles, of a nest whose operands can be copied."""
+    whole = kernel.rows is not None and kernel.m % TILES.rows == 0 and kernel.n % TILES.columns == 0
+    return whole and structure.nest.box and not found.within and len(kernel.reductions) < _MOST_REDUCTIONS
+
+
+_MOST_REDUCTIONS = 6
+"""Loops of a microkernel's reductions, that over the words of a tile among them (`kernels.microkernel`)."""
 
 
 def _in_bytes(structure: NestLoops) -> bool:

@@ -114,6 +114,10 @@ class Isa:
         share = dict(self.measured).get(product.measured_as or product.name, rate.share)
         return self._at(replace(rate, share=share))
 
+    def has(self, product: Product) -> bool:
+        """Whether there are instructions for a product, those of vectors being of all instruction sets."""
+        return product.behind is None or product.rate(self.name, self.features) is not None
+
     def ways(self, product: Product) -> list[tuple[str, Isa]]:
         """(C preprocessor condition after `isa_prologue`, `multiplying` where it holds) for each of the ways that the
         instruction set has, fastest first; the last one's is `condition`."""

@@ -11,7 +11,7 @@ A new instruction is a row here, the C of its function in `templates/microkernel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polydl.model.contraction import OLD, Contraction
 from polydl.model.expr import Binary, Call, Conditional, Expr, operands
@@ -63,6 +63,9 @@ class Product:
     """The inner product that takes the same instructions, whose rate is measured in its place; empty: its own."""
     scheme: str = field(default="outer", repr=False)
     """Which blocks are kept in registers and how operands lie: a name of `target.schemes.SCHEMES`."""
+    behind: Product | None = field(default=None, repr=False)
+    """What vector code multiplies with on the same copies, where a core or its system has not this one; None: it is
+    vector code itself."""
 
     @property
     def in_words(self) -> bool:
@@ -178,9 +181,25 @@ DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
 """Groups of four integers of 8 bits, by the types of A and B; the instruction takes unsigned ones of one and signed
 ones of the other (VPDPBUSD, USDOT: neither saturates). Only where there is this instruction: else pairs are faster."""
 
-BYTES, SINGLE = "dot_8", "fma"
-"""What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, or the FMA."""
+
+def _in_tiles(of: Product, feature: str) -> Product:
+    # TDPBF16PS and TDPBUSD (Intel, Optimization Reference Manual, "Intel AMX"): one in 16 cycles, each 16 x 16 x 16
+    # words, which is eight times two FMAs of 16 lanes; done after 52. Not measured.
+    name, rate = of.name.replace("dot", "tile"), Rate(feature, 8.0, 52)
+    return replace(of, name=name, rates={"avx512": (rate,)}, function=of.call, measured_as="", scheme="tile", behind=of)
+
+
+TILE_BF16 = _in_tiles(DOT_BF16, "amx_bf16")
+"""Pairs of bf16 in tiles. Sums of the even products and of the odd ones of a tile are rounded apart, then added up;
+denormal numbers are zeros (Intel, Software Developer's Manual, TDPBF16PS)."""
+TILE_8: Mapping[tuple[ElementType, ElementType], Product] = {t: _in_tiles(p, "amx_int8") for t, p in DOT_8.items()}
+"""Groups of four integers of 8 bits in tiles, exactly, on the copies that `DOT_8` reads."""
+
+BYTES, SINGLE, TILE = "dot_8", "fma", "tile"
+"""What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, the FMA, tiles."""
 FEATURES: Mapping[str, str] = {
+    "amx_bf16": "avx512",
+    "amx_int8": "avx512",
     "avx512_vnni": "avx512",
     "avx512_bf16": "avx512",
     "avx_vnni": "avx2",
@@ -191,6 +210,8 @@ FEATURES: Mapping[str, str] = {
 """Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
 MACROS: Mapping[str, str] = {
+    "amx_bf16": "__AMX_BF16__",
+    "amx_int8": "__AMX_INT8__",
     "avx512_vnni": "__AVX512VNNI__",
     "avx512_bf16": "__AVX512BF16__",
     "avx_vnni": "__AVXVNNI__",
@@ -202,6 +223,8 @@ MACROS: Mapping[str, str] = {
 
 PRODUCTS: tuple[Product, ...] = (DOT_I16, DOT_BF16, FMA)
 """Those of larger groups first."""
+IN_WORDS: Mapping[str, Product] = {p.name: p for p in (DOT_I16, DOT_BF16, *DOT_8.values(), TILE_BF16, *TILE_8.values())}
+"""Those that read words of groups, by name."""
 MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[U8, I8])}
 """Inner products whose rates `polydl machine --calibrate` measures, by name."""
 
@@ -209,6 +232,14 @@ MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[
 def features_of(isa: str, flags: frozenset[str]) -> str:
     """Those of `flags` that are extensions of an instruction set, as `Simd.features` has them."""
     return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
+
+
+def in_tiles(a: ElementType, b: ElementType, sums: ElementType) -> Product | None:
+    """The product of tiles for elements of A and of B; None where there is none."""
+    if sums is F32:
+        return TILE_BF16 if is_bf16(a) and is_bf16(b) else None
+    left, right = of_bytes(a), of_bytes(b)
+    return None if sums is not I32 or left is None or right is None else TILE_8[left, right]
 
 
 def preferred(found: Contraction, speed: Callable[[Product], float]) -> str:

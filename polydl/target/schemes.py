@@ -1,11 +1,12 @@
 """Schemes of multiplying: which blocks a product keeps in registers, how copies of its operands lie, what a step takes.
 
 A product names its scheme (`products.Product.scheme`). The outer product is that of BLIS and LIBXSMM: vectors of B and
-broadcast elements of A. Estimates, copies and the microkernel ask the scheme and know none by name.
+broadcast elements of A. A tile is a matrix of sums in one register, as of AMX. Estimates and copies ask the scheme.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +30,9 @@ class Scheme(Protocol):
         """Cycles of one step of the reductions, a word of each operand, over rows x columns sums in blocks; `isa` is
         that of the product (`Isa.multiplying`)."""
 
+    def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
+        """Cycles in which a block of sums is added to the output."""
+
     def depth(self, product: Product) -> int:
         """Iterations of a reduction that one step of the kernel's loop takes; copies have zeros up to a multiple."""
 
@@ -51,6 +55,10 @@ class OuterProduct:
     def cycles(self, isa: Isa, element: ElementType, block: tuple[int, int], rows: int, columns: int) -> float:
         return register_blocks.block_cycles(isa, element, *block, rows, columns)
 
+    def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
+        """One vector per cycle, the loads beside them."""
+        return float(block[0] * -(-block[1] // isa.lanes(element)))
+
     def depth(self, product: Product) -> int:
         return product.group
 
@@ -58,7 +66,69 @@ class OuterProduct:
         return product.group
 
 
-SCHEMES: Mapping[str, Scheme] = {"outer": OuterProduct()}
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Registers that are matrices: of sums, rows x columns; of A, rows x steps words; of B, steps x columns words.
+
+    The copy of A has the words of a row side by side, that of B those of a step. A block is a few tiles of sums, beside
+    which a column of tiles of A stays, and tiles of B come and go.
+    """
+
+    rows: int = 16
+    columns: int = 16
+    steps: int = 16
+    registers: int = 8
+
+    def held(self, m: int, n: int) -> tuple[int, int]:
+        """(tiles along the rows, along the columns) of the sums that stay in registers, of an m x n block."""
+        high, wide = -(-m // self.rows), -(-n // self.columns)
+        fitting = [(r, c) for r in range(1, high + 1) for c in range(1, wide + 1) if high % r == 0 and wide % c == 0]
+        return max(
+            (one for one in fitting if self._fits(*one)), key=lambda one: (one[0] * one[1], -abs(one[0] - one[1]))
+        )
+
+    def _fits(self, high: int, wide: int) -> bool:
+        return high * wide + high + 1 <= self.registers
+
+    def blocks(self, isa: Isa, element: ElementType) -> Sequence[tuple[int, int]]:
+        shapes = [(r, c) for r in range(1, self.registers) for c in range(1, self.registers) if self._fits(r, c)]
+        shapes.sort(key=lambda one: (self._cycles(isa, *one) / (one[0] * one[1]), abs(one[0] - one[1])))
+        return [(r * self.rows, c * self.columns) for r, c in shapes]
+
+    def cut(self, block: tuple[int, int], rows: int | None, columns: int | None) -> tuple[int, int]:
+        """Whole tiles, of which none is all beyond the output."""
+        most = (
+            block[0] if rows is None else -(-max(rows, 1) // self.rows) * self.rows,
+            block[1] if columns is None else -(-max(columns, 1) // self.columns) * self.columns,
+        )
+        return min(block[0], most[0]), min(block[1], most[1])
+
+    def cycles(self, isa: Isa, element: ElementType, block: tuple[int, int], rows: int, columns: int) -> float:
+        """Tiles that the output ends in count as whole ones, and blocks as whole blocks."""
+        r, c = self.held(*block)
+        calls = math.ceil(rows / block[0]) * math.ceil(columns / block[1])
+        held = (block[0] // (r * self.rows)) * (block[1] // (c * self.columns))
+        return calls * held * self._cycles(isa, r, c) / self.steps
+
+    def _cycles(self, isa: Isa, high: int, wide: int) -> float:
+        """Of one product of each tile of sums: the slowest of the multiplier, the loads of rows of tiles, and the
+        latency on which each tile of sums waits for itself."""
+        products = high * wide * self.rows * self.columns * self.steps / (isa.fmas * self.columns)
+        return max(products, (high * self.rows + wide * self.steps) / isa.loads, isa.latency)
+
+    def depth(self, product: Product) -> int:
+        return self.steps * product.group
+
+    def run(self, product: Product, role: str) -> int:
+        return self.depth(product) if role == "A" else product.group
+
+    def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
+        """Sums go through memory to where vectors take them."""
+        return 3.0 * block[0] * -(-block[1] // isa.lanes(element))
+
+
+TILE = Tile()
+SCHEMES: Mapping[str, Scheme] = {"outer": OuterProduct(), "tile": TILE}
 """By the names that products have for them."""
 
 

@@ -37,6 +37,8 @@ class Threads:
     """What each thread declares where it begins to work by itself."""
     source: str = ""
     """The file, of whose functions some may be called."""
+    ends: Sequence[Node] = ()
+    """What each thread does at last."""
 
     def __call__(self, node: Node, mark: Marked | None = None, *, beside: bool = False) -> Node:
         """Code without marks. `mark`: how the next loops run; `beside`: other code is in the same scope."""
@@ -45,7 +47,7 @@ class Threads:
                 return self._curve(node)
             case Marked(Way.THREAD, body) if self.own:
                 inside = self(body)
-                parts = (*(one for one in self.own if _is_needed(one, inside)), inside)
+                parts = (*(one for one in self.own if _is_needed(one, inside)), inside, *self.ends)
                 # isl may split what runs in an iteration: each part has a scope of its own.
                 return Scope(parts) if beside else Block(parts)
             case Marked(way, body):
