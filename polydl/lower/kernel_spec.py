@@ -83,8 +83,8 @@ def microkernel_spec(
         for loop in kernel.reductions
     ) + tuple(_within(scop, one, of_left=a is found.left) for one in found.within)
     if groups.words > 1:
-        in_step = (packs[role].word_stride if role in packs else 1 for role in ("A", "B"))
-        reductions += (Reduction(groups.words, *in_step),)
+        a_step, b_step = (packs[role].word_stride if role in packs else 1 for role in ("A", "B"))
+        reductions += (Reduction(groups.words, a_step, b_step),)
     a_m = 0 if rows is None else packs["A"].width_stride if "A" in packs else given(stride_of(nest, a, rows))
     a_m = known(a_m) // word if in_place and a_m is not None else a_m
     c_m = 0 if rows is None else given(stride_of(nest, found.output, rows))

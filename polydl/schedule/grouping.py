@@ -75,7 +75,7 @@ def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> P
     if kernel.product == SINGLE:
         return FMA
     if kernel.product == TILE and _whole_tiles(structure, kernel, found):
-        tiles = in_tiles(*(structure.operand(role).element for role in ("A", "B")), found.element)
+        tiles = in_tiles(structure.operand("A").element, structure.operand("B").element, found.element)
         if tiles is not None and (not tiles.correction or _in_bytes(structure)):
             return tiles
     if kernel.product == BYTES and _in_bytes(structure):

@@ -83,8 +83,10 @@ class Tile:
         """(tiles along the rows, along the columns) of the sums that stay in registers, of an m x n block."""
         high, wide = -(-m // self.rows), -(-n // self.columns)
         fitting = [(r, c) for r in range(1, high + 1) for c in range(1, wide + 1) if high % r == 0 and wide % c == 0]
-        return max(
-            (one for one in fitting if self._fits(*one)), key=lambda one: (one[0] * one[1], -abs(one[0] - one[1]))
+        # The fewest loads per product, then the most products.
+        return min(
+            (one for one in fitting if self._fits(*one)),
+            key=lambda one: ((one[0] + one[1]) / (one[0] * one[1]), -one[0] * one[1]),
         )
 
     def _fits(self, high: int, wide: int) -> bool:

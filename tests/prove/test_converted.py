@@ -19,8 +19,10 @@ from polydl.prove import Proof, prove
 from polydl.rewrite.canonical import Canonical
 from polydl.search.variant import Variant
 
-OPTIONS = Options(machine="xeon-8480plus", threads=2)
+OPTIONS = Options(machine="epyc-zen4", threads=2)
 """Its instructions multiply pairs of bf16, and groups of four bytes."""
+TILES = Options(machine="xeon-8480plus", threads=2)
+"""Its instructions multiply tiles."""
 
 
 def source(a: str, b: str, c: str, value: str) -> str:
@@ -45,9 +47,12 @@ SOURCES = {
 @cache
 def subject(name: str) -> tuple[Canonical, Variant, Generated]:
     """A program, its first variant whose copies convert, and the text of that with marks."""
-    (scop,) = polydl.load(SOURCES[name], OPTIONS).scops
-    ranking = rank(scop, options=OPTIONS)
-    variant = next(v for v in ranking.variants if v.illegal is None and re.search(r"pack_\w+_to_", v.generated.region))
+    text, tiles, _ = name.partition(" in tiles")
+    options = TILES if tiles else OPTIONS
+    (scop,) = polydl.load(SOURCES[text], options).scops
+    ranking = rank(scop, options=options)
+    wanted = "_mk_tile_" if tiles else r"pack_\w+_to_"
+    variant = next(v for v in ranking.variants if v.illegal is None and re.search(wanted, v.generated.region))
     return ranking.program, variant, generate(variant.program, variant.tree, instances=True)
 
 
@@ -60,14 +65,22 @@ def proof(name: str, region: str | None = None, prologue: tuple[str, ...] | None
     return prove(program, *texts, rewritten=variant.program)
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", [*SOURCES, "bf16 in tiles", "i8i8 in tiles", "u8i8 in tiles"])
 def test_products_of_words_are_proved(name: str) -> None:
     found = proof(name)
     assert found.holds, found.reason
-    assert any("polydl_mk_dot_" in line for line in found.trusted), "what words are multiplied by is not read"
+    kind = "tile" if "tiles" in name else "dot"
+    assert any(f"polydl_mk_{kind}_" in line for line in found.trusted), "what words are multiplied by is not read"
 
 
 MUTANTS = {
+    "bf16 in tiles": (
+        (r"&A\[(.*?)\]\[0\]", r"&A[\1][1]"),
+        (r"(, polydl_S0_pack_A)(.*?), polydl", r"\1\2 + 1, polydl"),
+        (r" +polydl_pack_.*\n", ""),
+        (r"(polydl_scratch.*?\d\d+)", r"\1 / 8"),
+    ),
+    "i8i8 in tiles": ((r"(, polydl_S0_pack_B)(.*?), &C", r"\1\2 + 1, &C"), (r"&B\[0\]\[", "&B[1][")),
     "bf16": (
         (r"&A\[(.*?)\]\[0\]", r"&A[\1][1]"),
         (r"&B\[0\]\[", "&B[1]["),
@@ -97,6 +110,13 @@ def test_a_mistake_in_a_call_is_never_proved(name: str, place: int) -> None:
 
 
 CONTRACTS = {
+    "bf16 in tiles": (
+        (r", 16 of a step side by side", ""),
+        (r", 16 of a step side by side", ", 8 of a step side by side"),
+        (r"A\[i\*16 \+", "A[i*1 +"),
+        (r"sum over r < (\d+)x16 of", r"sum over r < \1x15 of"),
+    ),
+    "i8i8 in tiles": ((r"and 64", "and 4"), (r"tile_i8i8\(A", "tile_u8i8(A")),
     "i8i8": (
         (r"; then -128 times", "; then -127 times"),
         (r"; then -128 times the sums of the columns", ""),
