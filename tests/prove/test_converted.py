@@ -78,7 +78,7 @@ MUTANTS = {
         (r"&A\[(.*?)\]\[0\]", r"&A[\1][1]"),
         (r"(, polydl_S0_pack_A)(.*?), polydl", r"\1\2 + 1, polydl"),
         (r" +polydl_pack_.*\n", ""),
-        (r"(polydl_scratch.*?\d\d+)", r"\1 / 8"),
+        (r"polydl_scratch\(\d+", "polydl_scratch(1024"),
     ),
     "i8i8 in tiles": ((r"(, polydl_S0_pack_B)(.*?), &C", r"\1\2 + 1, &C"), (r"&B\[0\]\[", "&B[1][")),
     "bf16": (
