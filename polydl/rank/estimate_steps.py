@@ -176,7 +176,7 @@ def shared_out(root: Step, threads: int) -> Threads:
             case Repeat(_, trips, body, parallel):
                 taken = min(around.left, trips) if parallel else 1.0
                 if step.tiles is not None:  # what is shared out unevenly is counted here already
-                    taken = at_once(step.tiles, around.left)
+                    taken = min(at_once(step.tiles, around.left), trips)  # a part of a tile waits for whole ones
                 mine = trips / taken
                 if parallel and not around.entered:
                     found.forks += around.outside if step.forks is None else step.forks

@@ -46,6 +46,27 @@ def test_a_thread_runs_what_its_steps_say() -> None:
     assert shared.forks == 3
 
 
+def test_a_part_of_a_tile_is_no_less_than_one_for_a_thread() -> None:
+    """One and a half tiles each way: the thread with the whole one is waited for."""
+    body = Innermost(0, 1.0)
+    root = Repeat(0, 1000.5, Repeat(0, 1.5 * 1000 / 1000.5, body, parallel=True, tiles=(1.5, 1000.0)))
+    shared = shared_out(root, 2)
+    assert min(shared.trips.values()) >= 1.0
+    (found,) = innermost(root)
+    assert shared.part[found] == pytest.approx(1 / 1.5, rel=1e-3)
+
+
+def test_estimates_of_wavefronts_are_no_less_than_nothing() -> None:
+    """200 steps in tiles of 128 are one and a half of them."""
+    sizes = {"T": 200, "N": 40000}
+    ranking = pipeline.rank(Path("tests/programs/jacobi_1d.c"), "default", ZEN, defines=sizes, threads=2)
+    waves = [v for v in ranking if any(m.run is Run.PARALLEL for m in _outermost_parallel(v.tree))]
+    assert len(waves) >= 5
+    for variant in waves:
+        seconds = variant.estimate.seconds
+        assert all(second >= 0.0 for second in seconds.values()) and seconds["compute"] > 0.0, variant.loops
+
+
 @pytest.mark.parametrize("size", [48, 100])
 def test_forks_are_counted_as_they_happen(size: int) -> None:
     """Of every schedule of a program whose index sets are split, so that each statement runs in a part of the loops."""
