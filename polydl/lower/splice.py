@@ -18,6 +18,9 @@ _TEXT = """\
 #endif
 """
 
+_HELPER = re.compile(r"static inline [\w ]+?(\w+)\(.*\Z")
+"""A helper function of one line."""
+
 
 def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> str:
     """The replacement, and the original loops for values that the replacement was not made for; with `otherwise` that
@@ -100,12 +103,14 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
     text = source.text
     edits: list[tuple[int, int, str]] = []
     seen: dict[str, None] = {}
+    helpers: dict[str, str] = {}
     for scop, generated in sorted(replacements, key=lambda r: r[0].region.start):
         start, end = _whole_lines(text, *_region_with_pragmas(scop))
         ending = newline if text[start:end].endswith("\n") else ""
         if generated is None:
             edits.append((start, end, original_text(scop) + ending))
             continue
+        generated = _told_apart(generated, helpers)
         code, own = on_rows(scop, generated.region, original_text(scop), newline)
         prologue = (*((_TEXT,) if scop.expansions else ()), *own, *generated.prologue, *generated.outside)
         fresh = [p for p in prologue if p not in seen]
@@ -119,6 +124,37 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
         replacement = replacement.replace("\r\n", "\n").replace("\n", newline)
         text = _on_lines_of_its_own(text[:start], replacement, text[end:], newline)
     return header.replace("\n", newline) + text
+
+
+def _told_apart(generated: Generated, helpers: dict[str, str]) -> Generated:
+    """The code of a region with other names for helper functions that code of regions before has with other types: of
+    `int` there and of `long` here. Adds to `helpers`, by name the text of each."""
+    changed: dict[str, str] = {}
+    for piece in generated.prologue:
+        found = _HELPER.match(piece)
+        if found is None:
+            continue
+        name, number = found.group(1), 1
+        while helpers.setdefault(f"{name}_{number}" if number > 1 else name, piece) != piece:
+            number += 1
+        if number > 1:
+            changed[name] = f"{name}_{number}"
+    if not changed:
+        return generated
+    names = re.compile(rf"\b(?:{'|'.join(changed)})\b")
+
+    def renamed(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names.sub(lambda match: changed[match.group()], text) for text in texts)
+
+    region, otherwise = renamed((generated.region, generated.otherwise))
+    return replace(
+        generated,
+        prologue=renamed(generated.prologue),
+        region=region,
+        otherwise=otherwise,
+        outside=renamed(generated.outside),
+        prepare=renamed(generated.prepare),
+    )
 
 
 def _on_lines_of_its_own(before: str, piece: str, after: str, newline: str) -> str:

@@ -94,7 +94,9 @@ class Walker(Iterations):
                 pass
             case c_ast.Switch():
                 self._switch(node)
-            case c_ast.Cast() if self.type_of(node.to_type) == VOID and isinstance(node.expr, c_ast.ID):
+            case c_ast.Cast() if self.type_of(node.to_type) == VOID and isinstance(
+                node.expr, c_ast.ID | c_ast.Constant
+            ):
                 pass
             case _:
                 reason, hint = _REFUSED.get(
@@ -128,6 +130,9 @@ class Walker(Iterations):
         if name in written_out.FILLING and name not in self.settings.unit.chunks:
             self.walk(written_out.filled(node, self))
             return
+        if name == "assert" and name not in self.settings.unit.chunks and node.args is not None:
+            self._assertion(node, node.args.exprs[0])
+            return
         self.values().expression(node, self.domain)
         raise self.places.error(
             "the result of this call is not used: it does nothing, or has effects that are unknown",
@@ -135,6 +140,20 @@ class Walker(Iterations):
             "say what it computes with '#pragma polydl microkernel loops(...)'",
             topic="calls",
         )
+
+    def _assertion(self, node: c_ast.FuncCall, asserted: Node) -> None:
+        """An assertion that always holds does nothing. Raises InputError for others."""
+        try:
+            fails = self.domain.subtract(self.evaluator.condition(asserted, self.domain))
+        except NotAffine:
+            fails = self.domain
+        if not fails.is_empty():
+            raise self.places.error(
+                "this assertion is not shown to hold: it may end the program in the middle of the loops",
+                node,
+                "assert it in front of the loops, or leave assertions out (-D NDEBUG)",
+                topic="calls",
+            )
 
     def _if(self, node: c_ast.If) -> None:
         try:
