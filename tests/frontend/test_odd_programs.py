@@ -15,8 +15,8 @@ from tests.compiling import run_compiler, run_program
 
 FILE = Path(__file__).parent / "odd_programs.c"
 READ = (
-    "heads", "old", "attributes", "unions", "vla", "longs", "complexes", "fields", "helpers", "openmp", "wraps", "sizes",
-    "strides", "lookups", "early", "asserts", "volatiles", "jumps",
+    "heads", "old", "attributes", "unions", "vla", "longs", "complexes", "fields", "helpers", "openmp", "wraps",
+    "sizes", "strides", "lookups", "early", "asserts", "volatiles", "jumps",
 )  # fmt: skip
 SAID = {
     "plus": "a macro makes this loop",
@@ -61,7 +61,7 @@ def test_outputs_compute_the_same(tmp_path: Path) -> None:
     printed = set()
     for text in texts:
         (tmp_path / "run.c").write_text(text)
-        command = ["cc", "-O1", "-march=native", "-fopenmp", "-w", "-o", tmp_path / "run", tmp_path / "run.c", "-lm"]
-        run_compiler(command)
+        names = (str(tmp_path / "run"), str(tmp_path / "run.c"))
+        run_compiler(["cc", "-O1", "-march=native", "-fopenmp", "-w", "-o", *names, "-lm"])
         printed.add(run_program([tmp_path / "run"]).stdout)
     assert len(printed) == 1, printed
