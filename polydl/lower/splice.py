@@ -10,6 +10,7 @@ from polydl.lower.emit import Generated, protected
 from polydl.lower.region import original_text
 from polydl.lower.row_pointers import on_rows
 from polydl.model.scop import Scop, Source
+from polydl.model.types import integer_text
 
 _TEXT = """\
 #ifndef POLYDL_TEXT
@@ -27,8 +28,8 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
     for other values of the function's parameters alone."""
     original = original_text(scop)
     macros = [f"{'' if defined else '!'}defined({name})" for name, defined in scop.conditions.items()]
-    macros += [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and g.plain]
-    values = [f"({g.name}) == {_constant(g.value)}" for g in scop.guards if g.macro and not g.plain]
+    macros += [f"({g.name}) == {integer_text(g.value)}" for g in scop.guards if g.macro and g.plain]
+    values = [f"({g.name}) == {integer_text(g.value)}" for g in scop.guards if g.macro and not g.plain]
     values += [f"!__builtin_strcmp(POLYDL_TEXT({use}), {text})" for use, text in scop.expansions]
     sizes = [f"{g.name} == {g.value}" for g in scop.guards if not g.macro]
     text = replacement
@@ -62,13 +63,6 @@ def _with_views(scop: Scop, text: str, newline: str) -> str:
     lines = [f"{pad}  {view.declaration} = {view.value};" for view in used]
     shifted = [f"  {line}" if line.strip() and not line.startswith("#") else line for line in text.split(newline)]
     return newline.join([f"{pad}{{", *lines, *shifted, f"{pad}}}"])
-
-
-def _constant(value: int) -> str:
-    """An integer that compilers take without a warning: the widest ones have no plain spelling."""
-    if value == -(2**63):
-        return f"({value + 1} - 1)"
-    return f"{value}U" if value >= 2**63 else str(value)
 
 
 def _either(conditions: Sequence[str], text: str, otherwise: str, newline: str) -> str:

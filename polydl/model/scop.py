@@ -332,7 +332,8 @@ class Region:
     """Start of the line at which file-scope helper code can be inserted: before the function definition."""
     declared_outside: tuple[str, ...] = ()
     """Declarations (`int i`) of names that the region uses, declared outside it in the function, and that are
-    neither arrays, scalars read as data, nor parameters: loop variables and affine temporaries."""
+    neither arrays, scalars read as data, nor parameters: loop variables, affine temporaries and, with their values,
+    constants (`int k = 3`)."""
     begun: Mapping[str, isl.PwAff] = field(default_factory=dict)
     """Those of them that have a value where the region begins, which its loops count on, with the value, a function of
     the parameters: `i` of `int i = 0; while (i < n)`."""

@@ -236,6 +236,13 @@ def literal_value(text: str) -> float | None:
         return None
 
 
+def integer_text(value: int) -> str:
+    """An integer that compilers take without a warning: the widest ones have no plain spelling."""
+    if value == -(2**63):
+        return f"({value + 1} - 1)"
+    return f"{value}U" if value >= 2**63 else str(value)
+
+
 def integer_literal(text: str) -> tuple[int, ElementType] | None:
     """Value and type of an integer literal (C11 6.4.4.1); None where it is none or fits no type."""
     digits = text.lower().rstrip("ul")

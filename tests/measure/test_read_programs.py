@@ -104,6 +104,21 @@ void f(float L[restrict 24][24], float x[restrict 24]) {
 """,
         {},
     ),
+    "constants of the function": (
+        """\
+enum { SHIFT = 1 };
+void f(int n, const unsigned long *restrict x, unsigned long *restrict y) {
+    const unsigned long prime = 18446744073709551557u;
+    static const long least = -9223372036854775807L - 1;
+    enum { MORE = 5 };
+    int step = 2;
+    const int shift = SHIFT + step;
+    for (int i = 0; i < n; i++)
+        y[i] = (x[i + step] % prime + MORE + (unsigned long)least) << shift;
+}
+""",
+        {"n": 12},
+    ),
 }
 
 

@@ -53,7 +53,7 @@ def guards_of(
             names |= names_between(source, source.line_start(token.line), source.text.find(";", token.offset))
     for pragma in found.facts:
         names |= names_between(source, pragma.start, pragma.end)
-    for symbol in walker.walked.constants.values():
+    for symbol, _ in walker.walked.constants.values():
         token = unit.places.token_of(symbol.node)
         if token is not None:
             # from the end of the declaration before, so that all enumerators of an enum count

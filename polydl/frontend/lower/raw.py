@@ -141,8 +141,8 @@ class Walked:
     """Symbols that took their value from `sizes`."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
     """Arrays and data scalars that statements access."""
-    constants: dict[str, Symbol] = field(default_factory=dict)
-    """Enumerators and constants whose value was used."""
+    constants: dict[str, tuple[Symbol, int]] = field(default_factory=dict)
+    """Enumerators and constants whose value was used, with the value."""
     called: dict[str, c_ast.FuncDef] = field(default_factory=dict)
     """Functions of the file whose bodies were evaluated -> their definition."""
     hiding: dict[str, Node] = field(default_factory=dict)

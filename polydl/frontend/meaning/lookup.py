@@ -121,7 +121,7 @@ class Lookup:
             raise NotAffine(f"'{name}' is {what}", node, data=True)
         known_value = self._known(found)
         if known_value is not None:
-            self.walked.constants[name] = found
+            self.walked.constants[name] = found, known_value
             return number(known_value, integer)
         if name in self.settings.data:
             if name in self.settings.escaping:
