@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from polydl import pipeline
 from polydl.base import resources
+from polydl.kernels import microkernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
-from polydl.model.types import F32
+from polydl.model.types import F32, F64
+from polydl.target.isa import ISAS, Isa
 from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
@@ -30,11 +33,11 @@ pytestmark = [
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static")
 
 
-def _run(folder: Path, source: str, *flags: str) -> str:
+def _run(folder: Path, source: str, *flags: str, emulator: Sequence[str] = (EMULATOR,)) -> str:
     """What the program prints in the emulator."""
     (folder / "program.c").write_text(source)
     run_compiler([COMPILER, *FLAGS, *flags, "program.c", "-o", "program"], folder)
-    ran = run_program([EMULATOR, folder / "program"], check=False)
+    ran = run_program([*emulator, folder / "program"], check=False)
     assert ran.returncode == 0, f"died with {ran.returncode} after {ran.stdout[-200:]!r} {ran.stderr[-500:]!r}"
     return ran.stdout
 
@@ -63,6 +66,30 @@ def test_vectors_are_neon(tmp_path: Path) -> None:
     (tmp_path / "kernel.c").write_text(contraction_program.program([spec], [Call(0, 4, 16, {})]))
     run_compiler([COMPILER, "-O3", "-S", "kernel.c", "-o", "kernel.s"], tmp_path)
     assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_sve_is_a_row_of_any_fixed_length(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of docs/extending.md at three lengths: float and double with every remainder, products of pairs and of
+    bytes. Emulated, not timed."""
+    size = bits // 8
+    condition = f"defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS == {bits}"
+    row = Isa(f"sve{bits}", condition, f"POLYDL_VECTOR{size}_32", size, 32, fmas=2, loads=2, latency=4, scratch=1)
+    others = tuple(one for one in ISAS if one.macro != row.macro)
+    monkeypatch.setattr(microkernel, "ISAS", (row, *others))
+    specs = [
+        MicrokernelSpec(F32, 3, 2 * size // 4, None, 2 * size // 4, (Reduction(5, 1, 2 * size // 4),)),
+        MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
+    ]
+    calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(2 * size // 4 + 1)]
+    calls += [Call(1, m, n, {}) for m in range(3) for n in range(6)]
+    flags = ("-O2", "-march=armv8.2-a+sve", f"-msve-vector-bits={bits}")
+    lengths = [EMULATOR, "-cpu", f"max,sve{bits}=on,sve-default-vector-length={size}"]
+    for source in (contraction_program.program(specs, calls), kernels_and_twins(random.Random(bits), 1)):
+        assert _run(tmp_path, source, *flags, emulator=lengths) == "done\n"
+        run_compiler([COMPILER, *FLAGS, *flags, "-S", "program.c", "-o", "program.s"], tmp_path)
+        # Vectors of 128 bits are NEON's, too, and the compiler takes its instructions.
+        assert bits == 128 or "fmla\tz" in (tmp_path / "program.s").read_text()
 
 
 ARCHITECTURES = {

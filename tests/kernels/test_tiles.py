@@ -310,3 +310,75 @@ def test_programs_at_any_size(types: tuple[str, str, str], op: str, value: str, 
 
 def _has_vectors() -> bool:
     return " avx512bw " in Path("/proc/cpuinfo").read_text()
+
+
+LAYERS = {
+    "convolution": """void {name}(const polydl_bf16 I[restrict 12][18][64], const polydl_bf16 W[restrict 3][3][64][64],
+    const float bias[restrict 64], float O[restrict 10][16][64])
+{{
+    for (int h = 0; h < 10; h++)
+        for (int w = 0; w < 16; w++)
+            for (int o = 0; o < 64; o++)
+                for (int y = 0; y < 3; y++)
+                    for (int x = 0; x < 3; x++)
+                        for (int c = 0; c < 64; c++)
+                            O[h][w][o] += polydl_to_float(I[h + y][w + x][c]) * polydl_to_float(W[y][x][c][o]);
+}}
+""",
+    "bias and relu": """void {name}(const polydl_bf16 I[restrict 70][96], const polydl_bf16 W[restrict 96][90],
+    const float bias[restrict 90], float O[restrict 70][90])
+{{
+    for (int i = 0; i < 70; i++)
+        for (int j = 0; j < 90; j++) {{
+            float s = 0;
+            for (int k = 0; k < 96; k++)
+                s += polydl_to_float(I[i][k]) * polydl_to_float(W[k][j]);
+            s += bias[j];
+            O[i][j] = s < 0 ? 0 : s;
+        }}
+}}
+""",
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_in_tiles(layer: str, tmp_path: Path) -> None:
+    """Whole bf16, whose sums are exact: the bits of the original, with what ends the sums in the kernel."""
+    head = "#include <stdint.h>\n#include <polydl.h>\n"
+    (tmp_path / "f.c").write_text(head + LAYERS[layer].format(name="after"))
+    pipeline.optimize(tmp_path / "f.c", tmp_path / "made.c", run=False, machine=MACHINE, threads=2)
+    made = (tmp_path / "made.c").read_text()
+    assert re.search(r"polydl_mk_tile_bf16_\w+\(\w[^;]*&O", made), "another product was chosen"
+    flags = ("-O2", "-fopenmp", "-march=native", f"-I{resources.headers()}")
+    libraries = (
+        compile_c([head + LAYERS[layer].format(name="before")], flags),
+        compile_c([made], (*flags, "-DPOLYDL_EMULATE")),
+        compile_c([made], (*flags, *AMX)) if _has_vectors() else None,
+    )
+    rng = np.random.default_rng(3)
+    numbers = [rng.integers(-8, 9, 12 * 18 * 64 * 3).astype(np.float32).view(np.uint32) >> 16 for _ in range(2)]
+    operands = [x.astype(np.uint16) for x in numbers] + [rng.integers(-50, 50, 90).astype(np.float32)]
+    results = []
+    for library, name in zip(libraries, ("before", "after", "after"), strict=True):
+        out = np.zeros(10 * 16 * 64, np.float32)
+        if library is not None:
+            getattr(library, name)(*(ctypes.c_void_p(x.ctypes.data) for x in (*operands, out)))
+            results.append(out)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+    assert len(np.unique(results[0])) > 50
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tiles"), [((4, 4, 4), False), ((16, 16, 8), False), ((256, 256, 256), True), ((8, 64, 512), True)]
+)
+def test_tiles_are_first_where_they_win(sizes: tuple[int, int, int], tiles: bool, tmp_path: Path) -> None:
+    """By the estimates: not where most of a tile is zeros. Never on a machine without them."""
+    value = VALUES["bf16"]
+    text = PROGRAM.format(c="float", a="polydl_bf16", b="polydl_bf16", op="+=", value=value, shape="M][K")
+    (tmp_path / "f.c").write_text(text)
+    given = dict(zip("MNK", sizes, strict=True))
+    first, *_ = pipeline.rank(tmp_path / "f.c", sizes=given, machine=MACHINE, threads=2).variants
+    assert ("product=tile" in str(first.recipe)) == tiles
+    others = pipeline.rank(tmp_path / "f.c", sizes=given, machine="epyc-zen4", threads=2).variants
+    assert not any("product=tile" in str(v.recipe) for v in others)
