@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.lower.emit import Generated, protected
+from polydl.lower.order_checks import order_checks
 from polydl.lower.region import original_text
 from polydl.lower.row_pointers import on_rows
 from polydl.model.scop import Scop, Source
@@ -38,6 +39,8 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
             # Code that computes addresses, instead of naming members, knows how large an element is.
             subscripts = "[0]" * (array.subscripts - 1)
             values.append(f"sizeof({array.spelled}{subscripts}) == {array.members.bytes}")
+    ordered, _ = order_checks(scop)
+    sizes += ordered
     if otherwise and sizes:
         text, sizes = _either(sizes, text, otherwise, newline), []
     if values or sizes:
@@ -51,7 +54,7 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
 def for_parameters(scop: Scop, code: Generated) -> Generated:
     """Code behind the conditions on the function's parameters alone, for where macros are what they were."""
     asked = replace(scop, guards=tuple(g for g in scop.guards if not g.macro), expansions=(), conditions={})
-    return Generated(code.prologue, guarded(asked, code.region, "\n", code.otherwise))
+    return Generated((*order_checks(scop)[1], *code.prologue), guarded(asked, code.region, "\n", code.otherwise))
 
 
 def _with_views(scop: Scop, text: str, newline: str) -> str:
@@ -106,9 +109,10 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
             continue
         generated = _told_apart(generated, helpers)
         code, own = on_rows(scop, generated.region, original_text(scop), newline)
-        prologue = (*((_TEXT,) if scop.expansions else ()), *own, *generated.prologue, *generated.outside)
+        asked = (*((_TEXT,) if scop.expansions else ()), *own, *order_checks(scop)[1])
+        prologue = dict.fromkeys((*asked, *generated.prologue, *generated.outside))
         fresh = [p for p in prologue if p not in seen]
-        seen.update(dict.fromkeys(prologue))
+        seen.update(prologue)
         if fresh:
             edits.append((scop.region.helpers, scop.region.helpers, protected(source, fresh) + "\n\n"))
         edits.append((start, end, guarded(scop, code, newline, generated.otherwise) + ending))

@@ -31,6 +31,7 @@ def at_sizes(scop: Scop, values: Mapping[str, int]) -> Scop:
             scop.region, begun={name: isl.function_at(of, values) for name, of in scop.region.begun.items()}
         ),
         indices=tuple(replace(one, rest=isl.at_values(one.rest, values)) for one in scop.indices),
+        ordered=tuple(replace(one, rows=isl.at_values(one.rows, values)) for one in scop.ordered),
     )
 
 

@@ -401,6 +401,21 @@ class IndexValues:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """Segments that have no entry in common: entries `array[r] <= p < array[r + 1]` of other arrays, which the program
+    writes.
+
+    Relations of accesses to these arrays count whole segments in their first dimension: r stands for every entry of
+    segment r. The output asks whether `array` never decreases, and otherwise runs the original loops.
+    """
+
+    array: str
+    """Of integers, which the program does not write."""
+    rows: isl.Set
+    """{ [r] } the segments that the program writes to, or reads of what it writes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A function of the file that computes a number from numbers."""
 
@@ -456,6 +471,8 @@ class Scop:
     """Where the user promises independent iterations. Dependences decide; what contradicts them is reported."""
     indices: tuple[IndexValues, ...] = ()
     """What arrays of integers hold that are made subscripts of."""
+    ordered: tuple[Ordered, ...] = ()
+    """What is counted in segments."""
     views: Mapping[str, View] = field(default_factory=dict)
     """By name, the arrays, scalars and parameters that are members of structures."""
     functions: Mapping[str, Function] = field(default_factory=dict)

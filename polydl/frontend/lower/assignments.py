@@ -11,7 +11,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.lower import written_out
-from polydl.frontend.lower.raw import Given, RawAssignment, RawSegment
+from polydl.frontend.lower.raw import Given, RawAssignment, RawEntries, RawSegment
 from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, universe
@@ -29,8 +29,9 @@ class Assignments(State):
     """A walk as far as assignments and declarations go."""
 
     @abstractmethod
-    def _keep(self, node: Node, segment: RawSegment | None = None) -> None:
-        """Make one statement of the code at `node`, which data steer; `segment`: what it adds up, if known."""
+    def _keep(self, node: Node, segment: RawSegment | None = None, entries: RawEntries | None = None) -> None:
+        """Make one statement of the code at `node`, which data steer; `segment`: what it adds up, `entries`: what it
+        runs through, if known."""
 
     def _declaration(self, node: c_ast.Decl) -> None:
         array = isinstance(node.type, c_ast.ArrayDecl) and node.init is not None

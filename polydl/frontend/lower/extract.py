@@ -13,6 +13,7 @@ from polydl.frontend.core.loop_forms import statements, value_before
 from polydl.frontend.core.pointers import subscripted
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.conditional_assignments import unasked
+from polydl.frontend.lower.entries import ordered
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, every_access, rows_that_fit, settle
 from polydl.frontend.lower.index_values import assumed, index_values
@@ -394,6 +395,7 @@ def _scop(
         assumptions,
         promises(unit.source, found.start, found.end, statements, used_arrays),
         indices,
+        ordered(walked.statements, settled.segments, parameters),
         {name: view for name, view in views.items() if name in held or name in runtime or name in parameters},
         _functions(statements, unit, found.scope.file),
         frozenset(walked.derived).intersection(parameters),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
+from polydl.frontend.lower.entries import in_segments
 from polydl.frontend.lower.raw import (
     RawAccess,
     RawArgument,
     RawAssignment,
     RawBlackBox,
     RawCall,
+    RawEntries,
     RawSegment,
     RawStatement,
     Walked,
@@ -52,6 +54,8 @@ class Settled:
     """id of a raw access -> its subscripts; None for one that data choose."""
     forms: Mapping[int, tuple[tuple[int, Form], ...]]
     """id of a raw access -> `RawAccess.chosen` in recovered dimensions."""
+    segments: Mapping[int, RawEntries]
+    """id of a raw access -> the segment that its first subscript counts."""
     may_fit: bool
     """Whether sums over segments have subscripts that are not affine, which rows that fit may make so."""
 
@@ -195,6 +199,7 @@ def settle(
     forms: dict[int, tuple[tuple[int, Form], ...]] = {}
     may_fit = False
     iterators = frozenset(walked.temporaries)
+    segments = in_segments(walked.statements)
     for name, several in _by_array(walked.statements).items():
         shape: Shape | None = None
         if _may_be_linear([one.said for one in several]):
@@ -221,8 +226,10 @@ def settle(
                 else:
                     errors.append(_not_linear(error, access, iterators, places))
             else:
-                subscripts[id(access)] = (*own, *values)
-    return Settled(extents, frozenset(linear), subscripts, forms, may_fit), errors
+                found = (*own, *values)
+                counted = segments.get(id(access))
+                subscripts[id(access)] = found if counted is None else (counted.row, *found[1:])
+    return Settled(extents, frozenset(linear), subscripts, forms, segments, may_fit), errors
 
 
 def _chosen(

@@ -15,6 +15,7 @@ from polydl.frontend.core.evolution import evolutions
 from polydl.frontend.core.evolved_values import Evolutions, Known, values_at, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
 from polydl.frontend.lower import segments
+from polydl.frontend.lower.entries import entries_of
 from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured
 from polydl.frontend.lower.undecided import Undecided
@@ -110,11 +111,19 @@ class Iterations(Undecided):
 
     def _over_data(self, node: Node, loop: Loop, counter: Counter | None) -> None:
         """A loop whose bounds data decide."""
-        inwards = None if counter is None or self.in_black_box else segments.turned(loop, counter, self)
+        if counter is None or self.in_black_box:
+            self._keep(node)
+            return
+        inwards = segments.turned(loop, counter, self)
         if inwards is not None:
             self.walk(inwards)
             return
-        self._keep(node, None if counter is None or self.in_black_box else segments.segment(loop, counter, self))
+        through = entries_of(loop, counter, self)
+        self.entries = frozenset() if through is None else frozenset({through.counter})
+        try:
+            self._keep(node, segments.segment(loop, counter, self), through)
+        finally:
+            self.entries = frozenset()
 
     def _without_jumps(self, loop: Loop) -> Node | None:
         """The body of a loop that ends no iteration early; None where that takes the loop as it is."""

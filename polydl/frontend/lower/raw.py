@@ -88,6 +88,17 @@ class RawSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class RawEntries:
+    """What a loop over `bounds[row] <= counter < bounds[row + 1]` runs through."""
+
+    bounds: str
+    """An array of integers that the region does not write."""
+    row: isl.PwAff
+    """A function of the loops around and of parameters."""
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
 class RawBlackBox:
     """Code kept as written, and the statements that say what it may access; see model.scop.BlackBox."""
 
@@ -98,6 +109,8 @@ class RawBlackBox:
     lanes: str = ""
     """See model.scop.BlackBox."""
     segment: RawSegment | None = None
+    entries: RawEntries | None = None
+    """Of a loop over a segment."""
 
 
 @dataclass(frozen=True, slots=True)

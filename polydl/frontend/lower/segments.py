@@ -22,6 +22,7 @@ from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop, statements
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower import entries
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawSegment, RawStatement
 from polydl.frontend.lower.state import State
@@ -173,21 +174,10 @@ def _declarations(node: Node) -> list[c_ast.Decl]:
 
 
 def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
-    first, condition = counters.given(loop, counter.judged), counter.condition
-    if (
-        not isinstance(loop.node, c_ast.For)
-        or counter.name is None
-        or first is None
-        or (counter.step, counter.shift, len(loop.first), len(loop.step), len(loop.taken)) != (1, 0, 1, 1, 0)
-        or not isinstance(condition, c_ast.BinaryOp)
-        or condition.op not in ("<", "<=")
-        or not (isinstance(condition.left, c_ast.ID) and condition.left.name == counter.name)
-        or loop.once
-    ):
+    ends = entries.ends(loop, counter)
+    if ends is None or counter.name is None:
         return None
-    last = condition.right
-    if condition.op == "<=":
-        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1", last.coord), last.coord)
+    first, last = ends
     loops: list[c_ast.For] = []
     step = _accumulation(loop.body, {}, loops, state)
     if step is None:

@@ -11,7 +11,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.lower import blackbox, microkernels
 from polydl.frontend.lower.assignments import Assignments
 from polydl.frontend.lower.conditional_assignments import choices
-from polydl.frontend.lower.raw import RawBlackBox, RawSegment
+from polydl.frontend.lower.raw import RawBlackBox, RawEntries, RawSegment
 from polydl.frontend.lower.zeros import unskipped
 from polydl.frontend.meaning.affine import Value
 from polydl.frontend.meaning.liveness import leaves
@@ -56,9 +56,9 @@ class Undecided(Assignments):
         if builder.accesses:
             self.emit(tuple(builder.accesses), RawBlackBox("", (), ()), node)
 
-    def _keep(self, node: Node, segment: RawSegment | None = None) -> None:
-        """Make one statement of the code at `node`; `segment`: what it adds up, where it is a loop over one. Raises
-        InputError (also collected) and NeedsData."""
+    def _keep(self, node: Node, segment: RawSegment | None = None, entries: RawEntries | None = None) -> None:
+        """Make one statement of the code at `node`; `segment`: what it adds up, `entries`: what it runs through, where
+        it is a loop over a segment. Raises InputError (also collected) and NeedsData."""
         text = self._with_pointers(node)
         blackbox.hidden_data(node, self)
         before, errors = dict(self.environment), len(self.errors)
@@ -76,7 +76,8 @@ class Undecided(Assignments):
         accesses = microkernels.touched(inner)
         if any(access.write for access in accesses):
             self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
-            self.emit(accesses, replace(blackbox.body(node, text, inner, self), segment=segment), node)
+            body = replace(blackbox.body(node, text, inner, self), segment=segment, entries=entries)
+            self.emit(accesses, body, node)
 
     def _switch(self, node: c_ast.Switch) -> None:
         if not self.in_black_box:

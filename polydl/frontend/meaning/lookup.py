@@ -99,6 +99,8 @@ class Lookup:
         """Pointers that the region declared last under a name."""
         self.undecided: dict[str, ElementType] = {}
         """The types of the loop variables around whose bounds data decide."""
+        self.entries: frozenset[str] = frozenset()
+        """Those of them that run through a segment."""
         self._region_declared: dict[str, str] = {}
         self._calling: list[str] = []
         """Functions of the file whose bodies are evaluated at the moment, the outermost first."""
@@ -291,7 +293,7 @@ class Lookup:
         """A builder for one statement's value."""
         return Values(
             self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided,
-            self.settings.changed,
+            self.settings.changed, self.entries,
         )  # fmt: skip
 
     @contextmanager

@@ -49,6 +49,7 @@ class Values(Elements):
         pointers: Mapping[str, Pointer],
         undecided: Mapping[str, ElementType],
         changed: frozenset[str],
+        entries: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(evaluator, places, data, pointers)
         self.type_of = type_of
@@ -57,6 +58,9 @@ class Values(Elements):
         """The types of the loop variables around whose bounds data decide."""
         self.changed = changed
         """Names that the function assigns to anywhere, initialisers apart."""
+        self.entries = entries
+        """Those of `undecided` that run from an element of an array to the next one: elements that they number may be
+        stored to."""
         self.accesses: list[RawAccess] = []
         self._exact = True
 
@@ -251,14 +255,18 @@ class Values(Elements):
         return RawAccess(symbol, True, known, where, node, self._exact, forms)
 
     def _from_arrays(self, term: Node | Value) -> bool:
-        """Whether data choose with elements of arrays, or with integers that the region declares and never changes. Of
-        others, such as counters, there is no telling which values they have when programs are measured."""
+        """Whether data choose with elements of arrays, with numbers of entries (`entries`), or with integers that the
+        region declares and never changes. Of others, such as counters, there is no telling which values they have when
+        programs are measured."""
         if isinstance(term, Value):
             return True
         elements = any(isinstance(node, c_ast.ArrayRef) for node in nodes(term))
         for name in mentions(term):
             if name in self.undecided:
-                return False
+                if name not in self.entries:
+                    return False
+                elements = True
+                continue
             symbol = self.data(c_ast.ID(name, term.coord))
             if symbol is not None and symbol.is_scalar:
                 if symbol.storage is not Storage.REGION or name in self.changed:

@@ -1,0 +1,137 @@
+"""Arrays that loops over segments write: counted in whole segments, which have no entry in common.
+
+before:    for (p = ptr[i]; p < ptr[i + 1]; p++) out[p] = f(i, p);
+after:     an instance of the statement writes `out` in segment i: { S[i] -> out[i] }
+requires:  every access to `out` is of an entry of a segment of `ptr`, which the region does not write, and `ptr` never
+           decreases, as the output asks (`model.scop.Ordered`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
+
+from polydl.frontend.core import counters
+from polydl.frontend.core.counters import Counter
+from polydl.frontend.core.loop_forms import Loop
+from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawEntries, RawStatement
+from polydl.frontend.lower.state import State
+from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff
+from polydl.frontend.meaning.liveness import assigned_names
+from polydl.frontend.meaning.symbols import nodes
+from polydl.model import isl
+from polydl.model.scop import Ordered
+from polydl.model.types import ElementType
+
+_ROW = "__polydl_row"
+
+
+def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
+    """What a loop runs through that goes from an element of an array to the next one, which the region does not write;
+    None for others."""
+    bounds = ends(loop, counter)
+    declared = {node.name for node in nodes(loop.body) if isinstance(node, c_ast.Decl)}
+    if bounds is None or counter.name is None or counter.name in assigned_names(loop.body) | declared:
+        return None
+    found = []
+    for end in bounds:
+        if not (isinstance(end, c_ast.ArrayRef) and isinstance(end.name, c_ast.ID)):
+            return None
+        try:
+            found.append((end.name.name, state.evaluator.value(end.subscript, state.domain)))
+        except NotAffine:
+            return None
+    (array, first), (other, last) = found
+    symbol = state.scope.find(array)
+    if (
+        array != other
+        or symbol is None
+        or symbol.name != array
+        or array in state.pointers
+        or not isinstance(symbol.ctype, ElementType)
+        or not symbol.ctype.is_int
+        or len(symbol.levels) != 1
+        or array in state.settings.stored
+        or first.pw is None
+        or last.pw is None
+        or not last.pw.sub(first.pw).is_equal(constant_aff(1))
+    ):
+        return None
+    return RawEntries(array, first.pw, counter.name)
+
+
+def ends(loop: Loop, counter: Counter) -> tuple[Node, Node] | None:
+    """The first value of a loop that counts up, and one past the last; None for other loops."""
+    first, condition = counters.given(loop, counter.judged), counter.condition
+    if (
+        not isinstance(loop.node, c_ast.For)
+        or counter.name is None
+        or first is None
+        or (counter.step, counter.shift, len(loop.first), len(loop.step), len(loop.taken)) != (1, 0, 1, 1, 0)
+        or not isinstance(condition, c_ast.BinaryOp)
+        or condition.op not in ("<", "<=")
+        or not (isinstance(condition.left, c_ast.ID) and condition.left.name == counter.name)
+        or loop.once
+    ):
+        return None
+    last = condition.right
+    if condition.op == "<=":
+        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1", last.coord), last.coord)
+    return first, last
+
+
+def in_segments(statements: Sequence[RawStatement]) -> Mapping[int, RawEntries]:
+    """By the id of an access its segment: of arrays that are written, and touched nowhere but in entries of segments
+    between elements of one array."""
+    found: dict[str, list[tuple[RawAccess, RawEntries | None]]] = {}
+    for statement in statements:
+        for access, entries in _accesses(statement):
+            found.setdefault(access.symbol.name, []).append((access, entries))
+    written = {name for name, several in found.items() if any(access.write for access, _ in several)}
+    made: dict[int, RawEntries] = {}
+    for name in written:
+        known = [(access, entries) for access, entries in found[name] if entries is not None]
+        several = [(access, entries) for access, entries in known if _of_entry(access, entries)]
+        bounds = {entries.bounds for _, entries in several}
+        if len(several) == len(found[name]) and len(bounds) == 1 and not bounds & written:
+            made |= {id(access): entries for access, entries in several}
+    return made
+
+
+def _accesses(statement: RawStatement) -> list[tuple[RawAccess, RawEntries | None]]:
+    """The accesses of a statement, each with the segment that the statement runs through."""
+    body = statement.body
+    if isinstance(body, RawCall):
+        inner = [one for each in body.inner for one in _accesses(each)]
+        return [*inner, *((a.address, None) for a in body.arguments if a.address is not None)]
+    if isinstance(body, RawBlackBox) and body.inner:
+        return [(access, body.entries) for each in body.inner for access, _ in _accesses(each)]
+    return [(access, None) for access in statement.accesses]
+
+
+def _of_entry(access: RawAccess, entries: RawEntries) -> bool:
+    """Whether it is `array[counter]…`."""
+    node: Node = access.node
+    last: Node | None = None
+    while isinstance(node, c_ast.ArrayRef):
+        last, node = node.subscript, node.name
+    named = isinstance(node, c_ast.ID) and node.name == access.symbol.name
+    return named and isinstance(last, c_ast.ID) and last.name == entries.counter and access.subscripts[0] is None
+
+
+def ordered(
+    statements: Sequence[RawStatement], segments: Mapping[int, RawEntries], parameters: Sequence[str]
+) -> tuple[Ordered, ...]:
+    """What has to be so for the segments of these accesses to have nothing in common."""
+    rows: dict[str, isl.Set] = {}
+    for statement in statements:
+        for access, entries in _accesses(statement):
+            if entries is None or id(access) not in segments:
+                continue
+            row = statement.domain.intersect(symbol_aff(_ROW).eq_set(entries.row))
+            row = isl.some_values(row, [name for name in isl.parameters(row) if name not in (*parameters, _ROW)])
+            some = isl.parametric(isl.as_dimensions(row, [_ROW]), parameters)
+            rows[entries.bounds] = some.union(rows[entries.bounds]) if entries.bounds in rows else some
+    return tuple(Ordered(array, some.coalesce()) for array, some in rows.items())
