@@ -147,16 +147,23 @@ def pieces(rng: random.Random) -> list[tuple[CopyPiece, int, int]]:
         (I16, U8, 2, 0, False), (I16, I16, 2, 0, False), (BF16, BF16, 2, 0, False), (U8, U8, 4, 0, False),
         (I8, I8, 4, -128, False), (U8, U8, 4, 128, False), (U8, I8, 4, 0, True), (I8, U8, 4, 0, True),
     ]  # fmt: skip
-    for to, source, group, sums, flips in kinds:
+    plain = [(*kind, 0, 0) for kind in kinds]
+    # As tiles have them: 16 words of a row of A side by side, those of B in whole steps.
+    tiles = [
+        (BF16, BF16, 2, 0, False, 32, 32), (BF16, BF16, 2, 0, False, 2, 32), (U8, I8, 4, 0, True, 64, 64),
+        (I8, U8, 4, 0, True, 64, 64), (I8, I8, 4, -128, False, 4, 64), (U8, U8, 4, 128, False, 4, 64),
+    ]  # fmt: skip
+    for to, source, group, sums, flips, run_, depth in [*plain, *tiles]:
         for number in range(3):
-            extents = [rng.randint(0, 3) for _ in range(rng.randint(0, 2))] + [rng.randint(1, 11)]
+            most = 140 if depth else 11
+            extents = [rng.randint(0, 3) for _ in range(rng.randint(0, 2))] + [rng.randint(1, most)]
             strides = [rng.randint(-20, 40) for _ in extents[:-1]] + [1 if number == 1 else rng.randint(1, 40)]
             width_stride = 1 if number == 0 else rng.choice((None, rng.randint(-30, 30)))
             loops_ = tuple(
                 PackLoop(None if rng.random() < 0.3 else e, s) for e, s in zip(extents, strides, strict=True)
             )
             block = rng.choice((1, 6, 16, 48))
-            piece = CopyPiece(to, width_stride, loops_, source, group, len(loops_) - 1, sums, flips)
+            piece = CopyPiece(to, width_stride, loops_, source, group, len(loops_) - 1, sums, flips, run_, depth)
             found.append((piece, block, rng.randint(0, 2 * block + 1)))
     return found
 
@@ -166,7 +173,8 @@ def copied(piece: CopyPiece, made: PackRoutine, block: int, width: int, at_end: 
     width_stride = 5 if piece.width_stride is None else piece.width_stride
     terms = [(max(1, e), loop.stride or 0) for e, loop in zip(extents, piece.loops, strict=True)]
     low, high = spread([(max(1, width), width_stride), *terms])
-    steps = [-(-e // piece.group) if i == piece.grouped else e for i, e in enumerate(extents)]
+    filled = max(piece.depth, piece.group)
+    steps = [-(-e // filled) * (filled // piece.group) if i == piece.grouped else e for i, e in enumerate(extents)]
     count = 1
     for e in steps:
         count *= e
