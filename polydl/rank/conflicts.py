@@ -30,8 +30,8 @@ def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel)
             continue
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
-            if role in packed:
-                continue
+            if role in packed or structure.operand(role).array not in place:
+                continue  # copied side by side, or what the array's boxes are is not known
             key = (role, structure.kernel.columns, structure.kernel.rows, structure.kernel.n, structure.inner[-1])
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, cache, place)
@@ -52,6 +52,8 @@ def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> 
     memory: dict[object, float] = {}
     for v, structure in enumerate(structures):
         if structure.kernel is None or structure.over_segment or any(pack.operand == "A" for pack in structure.packs):
+            continue
+        if structure.operand("A").array not in place:
             continue
         key = (structure.kernel.m, structure.inner[0].iterator, structure.kernel.reductions)
         if key not in memory:

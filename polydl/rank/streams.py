@@ -87,13 +87,13 @@ def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine,
             continue
         for role, block in (("A", structure.kernel.rows), ("B", structure.kernel.columns)):
             packs = [pack for pack in structure.packs if pack.operand == role]
-            if block is None or any(pack.function for pack in packs):
+            column = place.get(structure.operand(role).array)  # none: what the array's boxes are is not known
+            if column is None or block is None or any(pack.function for pack in packs):
                 continue
             together = _together(structure, block, packs)
             key = (role, block.iterator, structure.kernel.reductions, together)
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, together, machine, threads)
-            column = place[structure.operand(role).array]
             result[v, column] = max(result[v, column], memory[key])
     return result
 

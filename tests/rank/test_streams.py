@@ -10,6 +10,7 @@ import numpy as np
 from polydl import pipeline
 from polydl.frontend import load
 from polydl.rank.batches import box_nest
+from polydl.rank.conflicts import again, inflation
 from polydl.rank.ranker import FloatArray
 from polydl.rank.streams import LATE_FROM, PAGE_BYTES, late_seconds, piece_bytes, unfollowed
 from polydl.schedule.loops import NestLoops
@@ -100,3 +101,18 @@ def test_all_channels_are_read_before_the_next_place() -> None:
     order = [str(variant.recipe).split("; ")[-1] for variant in variants]
     outside = next(variant for variant, text in zip(variants, order, strict=True) if "Permute(order=(c, y, x))" in text)
     assert "order=(c" not in order[0] and outside.score > 1.05 * variants[0].score
+
+
+def test_arrays_whose_boxes_are_not_known_have_no_column() -> None:
+    """At some sizes a subscript is one of several functions (`x / 4` where `x = 4 * s`), of which none is affine."""
+    scop, nest, sample = structures("matmul.c", {"M": "64", "N": "2048", "K": "512"}, 50)
+    box = box_nest(scop, nest, hull=True)
+    assert box
+    for name in "AB":
+        left = replace(box, accesses=tuple(a for a in box.accesses if a.array != name))
+        kept = [box.arrays.index(one) for one in left.arrays]
+        assert name not in left.arrays and len(kept) == 2
+        assert np.array_equal(unfollowed(left, sample, MACHINE, 1), unfollowed(box, sample, MACHINE, 1)[:, kept])
+        for cache in MACHINE.caches:
+            for of in (inflation, again):
+                assert np.array_equal(of(left, sample, cache), of(box, sample, cache)[:, kept])
