@@ -13,7 +13,7 @@ MEASURED = (
     "csr_row_pointers", "histogram", "scatter_rows", "struct_matrix_product", "struct_by_value", "struct_bodies",
     "struct_forces", "struct_mixed", "struct_pixels", "struct_grid", "gaussian_separable", "count_over",
     "complex_pairs", "complex_struct", "quantised_linear", "game_of_life", "gray_scott", "bilinear",
-    "ell_matvec", "scatter_add_rows", "quantized_rows", "bsr_layer",
+    "ell_matvec", "scatter_add_rows", "quantized_rows", "bsr_layer", "sampled_products", "edge_softmax",
 )  # fmt: skip
 """Programs that `optimize` compiles, checks and times, one for each kind of data that it makes: subscripts, rows of
 different lengths, structures, values behind members, types and constants of the file. tests/programs has no data for
