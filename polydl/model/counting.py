@@ -8,12 +8,12 @@ stays), and each piece is counted by `polydl.model.lattice`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from polydl.base.errors import QuotaExceeded
-from polydl.model import isl, lattice
+from polydl.model import fibres, isl, lattice
 from polydl.model.isl import DEFAULT_QUOTA, quota, to_int
 
 ENUMERATION_BUDGET = 20_000
@@ -174,6 +174,95 @@ def _piece_polynomial(piece: isl.BasicSet) -> isl.PwQPolynomial | None:
                 return None
             raise
         result = result.mul(isl.PwQPolynomial.from_pw_aff(greatest.sub(least).add_constant_val(isl.value(1))))
+    return result
+
+
+def count_fibres(relation: isl.Map) -> isl.PwQPolynomial:
+    """{ [i…] -> [number of targets of i] } for a relation without parameters, with tuples of any names; 0 where it says
+    nothing.
+
+    Raises NotClosedForm (see `polydl.model.fibres`), and Error where isl finds no description of the pairs that it can
+    be counted from.
+    """
+    source = isl.unnamed_space(isl.domain_arity(relation))
+    result = isl.PwQPolynomial.from_qpolynomial(isl.polynomial(source, []))
+    for piece in disjoint_pieces(relation.wrap().flatten()):
+        for domain, size in _fibres_of(piece, isl.arity(source)):
+            result = result.add(isl.PwQPolynomial.alloc(domain, size))
+    return result
+
+
+def _fibres_of(piece: isl.BasicSet, known: int) -> list[tuple[isl.Set, isl.QPolynomial]]:
+    """Numbers of points of a basic set by its first `known` dimensions, where they are not 0."""
+    size, width = isl.arity(piece), isl.arity(piece) + isl.divisions(piece)
+    floors = isl.definitions(piece)
+    space = isl.unnamed_space(known)
+    functions = dict(enumerate(isl.coordinates(space)))
+    # Integer divisions of what is known are known as well. They stand in front of the dimensions: isl puts the last
+    # column of an equality into the other rows, so that i = 16*q leaves rows of q that can be divided by 16.
+    divisions = []
+    for at, (numerator, modulus) in enumerate(floors):
+        if all(i in functions for i, a in enumerate(numerator[:-1]) if a):
+            whole = _sum(space, [(functions[i], a) for i, a in enumerate(numerator[:-1]) if a], numerator[-1])
+            functions[size + at] = isl.floor_div(whole, modulus)
+            divisions.append(size + at)
+    given = [*divisions, *range(known)]
+    order = [*given, *(i for i in range(width) if i not in functions)]
+    columns = [functions[i] for i in given]
+    equalities, inequalities = ([(*(row[i] for i in order), row[-1]) for row in rows] for rows in isl.rows(piece))
+    definitions = [row for row in inequalities if not any(row[len(given) : -1])]
+    found = []
+    for case in fibres.count(len(given), equalities, inequalities):
+        rows = [(*row[: len(given)], row[-1]) for row in (*definitions, *case.rows)]
+        every = isl.basic_set(len(given), [], rows).to_set()
+        domain = isl.project_onto(every, range(len(divisions), len(given)))
+        summands = [
+            (factor, [(_floor(space, columns, symbol), power) for symbol, power in monomial])
+            for monomial, factor in case.size.items()
+        ]
+        found.append((domain, isl.polynomial(space, summands)))
+    return found
+
+
+def _floor(space: isl.Space, columns: Sequence[isl.Aff], symbol: fibres.Symbol) -> isl.Aff:
+    row, by = symbol
+    whole = _sum(space, [(column, row[i]) for i, column in enumerate(columns) if row[i]], row[-1])
+    return whole if by == 1 else isl.floor_div(whole, by)
+
+
+def _sum(space: isl.Space, summands: Iterable[tuple[isl.Aff, int]], number: int) -> isl.Aff:
+    whole = isl.constant(space, number)
+    for function, factor in summands:
+        whole = whole.add(function.scale_val(isl.value(factor)))
+    return whole
+
+
+def count_above(size: isl.PwQPolynomial, limit: int, budget: int = ENUMERATION_BUDGET) -> Count:
+    """For how many points a piecewise polynomial is greater than a limit.
+
+    Where it is affine, that is another constraint; else the values of a dimension that it is no affine function of are
+    taken one by one, up to `budget` of them; past it the count is between none and all of the points of the piece.
+    """
+    result = ZERO
+    for domain, polynomial in size.get_pieces():
+        result += _piece_above(domain, polynomial, limit, budget)
+    return result
+
+
+def _piece_above(domain: isl.Set, polynomial: isl.QPolynomial, limit: int, budget: int) -> Count:
+    if polynomial.isa_aff():
+        function = polynomial.as_aff()
+        more = isl.constant(function.get_domain_space(), limit + 1)
+        return count(domain.intersect(function.ge_set(more)))
+    ends = {dim: isl.bounds(domain, dim) for dim in isl.bent(polynomial)}
+    chosen = min(ends, key=lambda dim: ends[dim][1] - ends[dim][0])
+    low, high = ends[chosen]
+    if high - low + 1 > budget:
+        return Count(0, count(domain).upper)
+    result = ZERO
+    whole = isl.PwQPolynomial.alloc(domain, polynomial)
+    for number in range(low, high + 1):
+        result += count_above(isl.sized_at(whole, chosen, number), limit, budget // (high - low + 1))
     return result
 
 

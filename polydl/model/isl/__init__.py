@@ -14,6 +14,7 @@ or ASTs.
 from __future__ import annotations
 
 from polydl.model.isl.affine_functions import (
+    bent,
     coefficients,
     components,
     constant,
@@ -29,12 +30,16 @@ from polydl.model.isl.affine_functions import (
     parameter,
     parameter_terms,
     pieces,
+    polynomial,
     quotient,
+    sized_at,
     terms,
     uses,
     value_text,
 )
 from polydl.model.isl.constraints import (
+    basic_set,
+    definitions,
     divisions,
     equalities,
     interval,
@@ -123,6 +128,7 @@ from polydl.model.isl.points import (
     domain_onto,
     fix,
     fix_domain,
+    fix_range,
     function_at,
     functions_at,
     greatest,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from polydl.model.isl.isl_types import (
@@ -19,9 +20,11 @@ from polydl.model.isl.isl_types import (
     PwAff,
     PwAffList,
     PwMultiAff,
+    PwQPolynomial,
     QPolynomial,
     Set,
     Space,
+    Val,
     to_int,
     unnamed_space,
     value,
@@ -165,3 +168,34 @@ def terms(of: QPolynomial) -> list[tuple[Any, dict[str, int]]]:
         (t.get_coefficient_val().to_python(), {name: t.get_exp(PARAM, i) for i, name in enumerate(names)})
         for t in of.get_terms()
     ]
+
+
+def polynomial(space: Space, summands: Iterable[tuple[Fraction, Iterable[tuple[Aff, int]]]]) -> QPolynomial:
+    """{ S[i…] -> [sum of factors times powers of functions] } on the space of a set."""
+    found = QPolynomial.zero_on_domain(space)
+    for factor, powers in summands:
+        number = Val(f"{factor.numerator}/{factor.denominator}")
+        product = QPolynomial.val_on_domain(space, number)
+        for function, power in powers:
+            product = product.mul(QPolynomial.from_aff(function).pow(power))
+        found = found.add(product)
+    return found
+
+
+def bent(of: QPolynomial) -> list[int]:
+    """The dimensions of its domain of which a polynomial is no affine function, those in floors included, where one
+    of the factors of a term is made of them."""
+    found = set()
+    for term in of.get_terms():
+        factors = [term.get_exp(SET, i) for i in range(term.dim(SET))]
+        floors = [(term.get_div(i), term.get_exp(DIV, i)) for i in range(term.dim(DIV))]
+        if sum(factors) + sum(power for _, power in floors) > 1:
+            found |= {i for i, power in enumerate(factors) if power}
+            for function, power in floors:
+                found |= {i for i in range(function.dim(IN)) if power and function.involves_dims(IN, i, 1)}
+    return sorted(found)
+
+
+def sized_at(of: PwQPolynomial, dim: int, number: int) -> PwQPolynomial:
+    """A piecewise polynomial where a dimension of its domain has this value; nothing is said of other values."""
+    return of.fix_val(IN, dim, value(number))

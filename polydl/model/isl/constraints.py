@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from polydl.model.isl.affine_functions import linear
 from polydl.model.isl.isl_types import (
+    DEFAULT_CONTEXT,
     DIV,
     IN,
     OUT,
@@ -24,6 +28,8 @@ from polydl.model.isl.isl_types import (
     value,
 )
 from polydl.model.isl.positions import position_of
+
+Rows: TypeAlias = Sequence[Sequence[int]]
 
 
 def interval(low: int, high: int) -> Set:
@@ -83,21 +89,46 @@ def rows(of: BasicSet) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     For every existential variable q = floor(e / m), m*q <= e <= m*q + m - 1 is among them, which isl leaves out when
     it finds it implied by the definition of q.
     """
-    columns = (SET, DIV, PARAM, dim_type.cst)
-    inequalities = _rows(of.inequalities_matrix(*columns))
+    inequalities = _rows(of.inequalities_matrix(*_COLUMNS))
+    for at, (numerator, modulus) in enumerate(definitions(of)):
+        lower = list(numerator)
+        lower[of.dim(SET) + at] -= modulus
+        inequalities += [tuple(lower), (*(-a for a in lower[:-1]), modulus - 1 - lower[-1])]
+    return _rows(of.equalities_matrix(*_COLUMNS)), inequalities
+
+
+_COLUMNS = (SET, DIV, PARAM, dim_type.cst)
+
+
+def definitions(of: BasicSet) -> list[tuple[tuple[int, ...], int]]:
+    """(e, m) of every existential variable floor(e / m): e as a row of `rows`."""
     dimensions, divisions = of.dim(SET), of.dim(DIV)
+    found = []
     for at in range(divisions):
         definition = of.get_div(at)
-        modulus = to_int(definition.get_denominator_val())
-        scaled = definition.scale_val(definition.get_denominator_val())
-        numerator = [
+        modulus = definition.get_denominator_val()
+        scaled = definition.scale_val(modulus)
+        numerator = (
             *(to_int(scaled.get_coefficient_val(IN, i)) for i in range(dimensions)),
             *(to_int(scaled.get_coefficient_val(DIV, i)) for i in range(divisions)),
             to_int(scaled.get_constant_val()),
-        ]
-        numerator[dimensions + at] -= modulus
-        inequalities += [tuple(numerator), (*(-a for a in numerator[:-1]), modulus - 1 - numerator[-1])]
-    return _rows(of.equalities_matrix(*columns)), inequalities
+        )
+        found.append((numerator, to_int(modulus)))
+    return found
+
+
+def basic_set(size: int, equalities: Rows, inequalities: Rows) -> BasicSet:
+    """{ [x0, …] } of `size` dimensions from rows of their factors and a constant: equal to 0, at least 0."""
+    made = [_matrix(rows_, size + 1) for rows_ in (equalities, inequalities)]
+    return BasicSet.from_constraint_matrices(unnamed_space(size), *made, *_COLUMNS)
+
+
+def _matrix(numbers: Rows, columns: int) -> Mat:
+    matrix = Mat.alloc(DEFAULT_CONTEXT, len(numbers), columns)
+    for r, row in enumerate(numbers):
+        for c, number in enumerate(row):
+            matrix = matrix.set_element_val(r, c, value(number))
+    return matrix
 
 
 def openscop_rows(of: BasicMap) -> tuple[tuple[int, int, int], list[tuple[int, ...]]]:

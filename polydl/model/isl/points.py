@@ -131,6 +131,11 @@ def fix_domain(of: Map, point: Iterable[int]) -> Map:
     return of
 
 
+def fix_range(of: Map, coordinate: int, number: int) -> Map:
+    """The pairs whose target has this value of a coordinate."""
+    return of.fix_val(OUT, coordinate, value(number))
+
+
 def between(of: Set, dim: Dim, low: int, high: int) -> Set:
     """The points with a dimension's value from `low` to `high`, both included."""
     at = position_of(of, SET, dim)
