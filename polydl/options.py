@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # the command line reads this file to print its help, and the
 
 SPACES = ("small", "default", "wide")
 """The names of the spaces of variants, the smallest first."""
-_READING = ("optimize", "rank", "explain", "analyze", "fuse", "export")
+_READING = ("optimize", "rank", "explain", "analyze", "misses", "fuse", "export")
 """The commands that read C."""
-_RANKING = ("optimize", "rank", "explain")
+_RANKING = ("optimize", "rank", "explain", "misses")
 _MEASURING = ("optimize", "explain")
 
 
@@ -163,10 +163,10 @@ class Options:
     )
     cold: bool = option(False, "Time with flushed caches.", _MEASURING)
     loops: str = option(
-        "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize",), metavar="STRING"
+        "", "The variant of this loop string, as bcaBCb, instead of a search.", ("optimize", "misses"), metavar="STRING"
     )
     blocks: str = option(
-        "", "Tile sizes and microkernel of --loops, as b=12,4;c=8;mk=14x32:k.", ("optimize",), metavar="SIZES"
+        "", "Tile sizes and microkernel of --loops, as b=12,4;c=8;mk=14x32:k.", ("optimize", "misses"), metavar="SIZES"
     )
     schedule: str | Path | None = option(
         None,

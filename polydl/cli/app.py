@@ -24,6 +24,7 @@ from polydl.cli import (
     init,
     learn,
     machine,
+    misses,
     rank,
     report,
     why,
@@ -52,7 +53,7 @@ app = typer.Typer(
 
 for command in (
     optimize.optimize, rank.rank, explain.explain, learn.collect, fuse.fuse, learn.train, learn.evaluate,
-    analyze.analyze, export.export, machine.machine, doctor.doctor, init.init, include.include, why.why,
+    analyze.analyze, misses.misses, export.export, machine.machine, doctor.doctor, init.init, include.include, why.why,
     report.report,
 ):  # fmt: skip
     app.command()(command)

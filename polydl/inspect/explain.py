@@ -236,6 +236,15 @@ def explain(
     return Explained(chosen.scop, chosen.machine, chosen.threads, explained, decided, without, sizes, there, steps)
 
 
+def variant_called(name: str, source: str | Path | Program | Scop, options: Options) -> Variant:
+    """The variant that a text names, as in `explain`. Raises InputError, IllegalVariant, QuotaExceeded."""
+    scop, options = pipeline.scop_of(source, options)
+    ranking = pipeline.rank(scop, options=options)
+    if len(ranking.nests) > 1:
+        ranking = pipeline.with_fused(ranking, options, None)
+    return _find(name, ranking, {options.ranker: ranking}, scop, options)
+
+
 def _name(variant: Variant) -> str:
     return variant.id if variant.recipe.nests else ORIGINAL
 

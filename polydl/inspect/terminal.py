@@ -15,9 +15,11 @@ from polydl.base.units import seconds_text
 from polydl.inspect.analyses import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
+from polydl.inspect.misses import Misses
 from polydl.inspect.size_curve_record import curve_rows, recorded_curve
 from polydl.inspect.sizes_in_words import at_lines, stands_for
 from polydl.measure import Status
+from polydl.model.counting import Count
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
@@ -238,6 +240,36 @@ def show_analyses(results: Sequence[Analysis]) -> None:
             console, "working sets (elements)", data["working_sets"],
             ("kind", "array", "carried_by", "min", "max", "level_min", "level_max"),
         )  # fmt: skip
+
+
+def show_misses(results: Sequence[Misses]) -> None:
+    """Accesses and misses by statement and array, then those of all."""
+    console = output_console()
+    for found in results:
+        scop, machine = found.scop, found.machine
+        of = f" of variant {found.variant}" if found.variant else ""
+        say(console, f"{scop.source.path}:{scop.span.line}: {scop.function}: misses{of} on {machine.name}", "bold")
+        sizes = [
+            f"{level} {cache.bytes // 1024} KiB" + (f", {cache.ways} ways" if found.simulated else "")
+            for level, cache in zip(found.levels, machine.caches, strict=True)
+        ]
+        kind = "set-associative" if found.simulated else "fully associative"
+        say(console, f"  {kind} LRU, lines of {machine.caches[0].line_bytes} bytes: {'; '.join(sizes)}")
+        table = _result_table(
+            ("statement", "left"), ("array", "left"), ("accesses", "right"), ("compulsory", "right"),
+            *((level, "right") for level in found.levels),
+        )  # fmt: skip
+        for statement, array, misses in (*found.by_array(), ("total", "", found.total)):
+            counts = (misses.accesses, misses.compulsory, *misses.capacity)
+            table.add_row(Text(statement), Text(array), *(Text(_grouped(count)) for count in counts))
+        console.print(table)
+        for note in found.notes:
+            say(console, f"  {note}")
+
+
+def _grouped(size: Count) -> str:
+    """`67,043,328`; `1..5` for bounds."""
+    return f"{size.lower:,}" if size.exact else f"{size.lower:,}..{size.upper:,}"
 
 
 def _kind_of(edge: Mapping[str, Any]) -> str:

@@ -24,10 +24,15 @@ from dataclasses import dataclass, field
 from polydl.base.errors import QuotaExceeded
 from polydl.locality.exact import carried_by
 from polydl.locality.lines import LineTrace
+from polydl.locality.simulate import MOST_ACCESSES, Cache, Simulated, simulate
 from polydl.model import isl
-from polydl.model.counting import ENUMERATION_BUDGET, ZERO, Count, count, count_above, count_fibres, total
+from polydl.model.counting import ZERO, Count, count, count_above, count_fibres, total
 from polydl.model.fibres import NotClosedForm
 from polydl.model.isl import DEFAULT_QUOTA, quota
+
+
+MOST_VALUES = 1000
+"""Values of a loop that one count of misses takes one by one, at most: each takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,29 @@ class AccessMisses:
     """Of each cache: lines that were touched before, and have left it since."""
 
 
-def misses(
-    trace: LineTrace, lines: Sequence[int], operations: int = DEFAULT_QUOTA, budget: int = ENUMERATION_BUDGET
+def misses(trace: LineTrace, lines: Sequence[int], operations: int = DEFAULT_QUOTA) -> tuple[AccessMisses, ...]:
+    """The misses of each access in fully associative LRU caches of so many lines, which begin empty.
+
+    As `analytic`; where that has bounds and there are at most `simulate.MOST_ACCESSES` accesses, they are counted one
+    by one. Raises ValueError as `analytic` does.
+    """
+    found = analytic(trace, lines, operations)
+    inexact = any(not size.exact for one in found for size in (one.compulsory, *one.capacity))
+    if not inexact or total(one.accesses for one in found).upper > MOST_ACCESSES:
+        return found
+    return of_simulation(simulate(trace, [Cache(1, size) for size in lines]))
+
+
+def of_simulation(run: Simulated) -> tuple[AccessMisses, ...]:
+    """The same numbers from a simulation."""
+    return tuple(
+        AccessMisses(Count.of(int(every)), Count.of(int(first)), tuple(Count.of(int(one)) for one in others))
+        for every, first, *others in zip(run.accesses, run.compulsory, *run.others, strict=True)
+    )
+
+
+def analytic(
+    trace: LineTrace, lines: Sequence[int], operations: int = DEFAULT_QUOTA, budget: int = MOST_VALUES
 ) -> tuple[AccessMisses, ...]:
     """The misses of each access in fully associative LRU caches of so many lines, which begin empty.
 
@@ -184,13 +210,24 @@ class _Work:
 
     def _far(self, number: int, source: int, depth: int, last: isl.Map, levels: Sequence[int]) -> list[Count]:
         """Of accesses whose line was last touched by `source`, as `last` says: how many miss, of each cache."""
+        sizes, whole = [], True
+        for array in self.merged:
+            try:
+                with quota("the lines touched between two touches", self.operations):
+                    sizes.append(count_fibres(self._between(array, number, source, depth, last)))
+            except (QuotaExceeded, NotClosedForm, isl.Error):
+                whole = False
+        every = count(last.domain(), self.operations).upper
         try:
-            with quota("the lines touched between two touches", self.operations):
-                sizes = [count_fibres(self._between(array, number, source, depth, last)) for array in self.merged]
-                distance = _added(sizes)
-                return [count_above(distance, self.lines[level], self.budget) for level in levels]
-        except (QuotaExceeded, NotClosedForm, isl.Error):
-            return [Count(0, count(last.domain(), self.operations).upper) for _ in levels]
+            with quota("the times at which a line has left", self.operations):
+                distance = _added(sizes) if sizes else None
+                found = [
+                    ZERO if distance is None else count_above(distance, self.lines[i], self.budget) for i in levels
+                ]
+        except QuotaExceeded:
+            return [Count(0, every) for _ in levels]
+        # Lines of the arrays that could not be counted come to those that could.
+        return found if whole else [Count(one.lower, every) for one in found]
 
     def _between(self, array: str, number: int, source: int, depth: int, last: isl.Map) -> isl.Map:
         """{ time -> lines of an array } touched from the last touch, included, to the time, excluded."""
@@ -198,7 +235,9 @@ class _Work:
         window = []
         if depth == self.trace.depth:
             ends = range(source, number)
-            window += [a.relation.intersect_domain(last.domain()) for a in (accesses[i] for i in ends) if a.array == array]
+            window += [
+                a.relation.intersect_domain(last.domain()) for a in (accesses[i] for i in ends) if a.array == array
+            ]
             return _union(window or [isl.Map.empty(last.get_space())])
         window += [last.apply_range(a.relation) for a in accesses[source:] if a.array == array]
         window += [a.relation.intersect_domain(last.domain()) for a in accesses[:number] if a.array == array]
@@ -244,8 +283,6 @@ def _added(sizes: Sequence[isl.PwQPolynomial]) -> isl.PwQPolynomial:
 def _at_once(one: isl.Map, other: isl.Map) -> isl.Set:
     """The times at which two relations lead to the same line."""
     return one.intersect(other).domain()
-
-
 
 
 def _to_number(of: isl.Set, number: int) -> isl.Map:

@@ -22,8 +22,11 @@ from polydl.model.counting import disjoint_pieces
 
 IntArray = npt.NDArray[np.int64]
 
-MOST_ACCESSES = 1 << 22
-"""Accesses of a trace, at most: some seconds."""
+MOST_ACCESSES = 1 << 20
+"""Accesses of a trace, at most, where nobody asks for more: some seconds."""
+
+LINES_OF_PAGE = 64
+"""Lines of 64 bytes of a page of 4 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Trace:
     access: IntArray
     """(N,) which of the nest's accesses."""
     line: IntArray
-    """(N,) number of the line touched, from 0; in the order of the lines' first accesses."""
+    """(N,) number of the line touched, from 0. Of a flat trace numbers are places in memory, in which the arrays lie one
+    behind the other, in the order of their names, each from the beginning of a page; else they only tell lines apart."""
 
 
 def trace(of: LineTrace, most: int = MOST_ACCESSES) -> Trace:
@@ -55,8 +59,13 @@ def trace(of: LineTrace, most: int = MOST_ACCESSES) -> Trace:
         return Trace(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     time, number_of, place = np.concatenate(times), np.concatenate(numbers), np.concatenate(lines)
     order = np.lexsort((number_of, *(time[:, d] for d in reversed(range(of.depth)))))
-    _, line = np.unique(place[order], axis=0, return_inverse=True)
-    return Trace(number_of[order], line.reshape(-1).astype(np.int64))
+    if of.flat:
+        ends = np.zeros(len(arrays) + 1, dtype=np.int64)
+        np.maximum.at(ends, place[:, 0] + 1, place[:, -1] // LINES_OF_PAGE + 1)
+        line = place[:, -1] + np.cumsum(ends)[place[:, 0]] * LINES_OF_PAGE
+    else:
+        _, line = np.unique(place, axis=0, return_inverse=True)
+    return Trace(number_of[order], line.reshape(-1).astype(np.int64)[order])
 
 
 def points(of: isl.Set, most: int) -> IntArray:
@@ -180,8 +189,10 @@ class Cache:
 
 
 def simulate(of: LineTrace, caches: Sequence[Cache], most: int = MOST_ACCESSES) -> Simulated:
-    """Misses of a nest in caches that begin empty. Lines are numbered in the order of arrays, rows and places, and
-    each cache takes them to its sets in turn. Raises QuotaExceeded for more than `most` accesses."""
+    """Misses of a nest in caches that begin empty; the sets of a cache take the lines of memory in turn, for which the
+    trace must be flat. Raises QuotaExceeded for more than `most` accesses."""
+    if not of.flat and any(cache.sets > 1 for cache in caches):
+        raise ValueError("sets need the numbers of lines in memory")
     run = trace(of, most)
     count = len(of.accesses)
     first = last_touches(run.line) < 0

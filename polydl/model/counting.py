@@ -250,17 +250,24 @@ def count_above(size: isl.PwQPolynomial, limit: int, budget: int = ENUMERATION_B
 
 
 def _piece_above(domain: isl.Set, polynomial: isl.QPolynomial, limit: int, budget: int) -> Count:
+    if domain.is_empty():
+        return ZERO
     if polynomial.isa_aff():
         function = polynomial.as_aff()
         more = isl.constant(function.get_domain_space(), limit + 1)
         return count(domain.intersect(function.ge_set(more)))
+    whole = isl.PwQPolynomial.alloc(domain, polynomial)
+    least, greatest = isl.polynomial_range(whole)
+    if greatest <= limit:
+        return ZERO
+    if least > limit:
+        return count(domain)
     ends = {dim: isl.bounds(domain, dim) for dim in isl.bent(polynomial)}
     chosen = min(ends, key=lambda dim: ends[dim][1] - ends[dim][0])
     low, high = ends[chosen]
     if high - low + 1 > budget:
         return Count(0, count(domain).upper)
     result = ZERO
-    whole = isl.PwQPolynomial.alloc(domain, polynomial)
     for number in range(low, high + 1):
         result += count_above(isl.sized_at(whole, chosen, number), limit, budget // (high - low + 1))
     return result

@@ -6,9 +6,10 @@ lower and upper bounds; the cases which of these is the greatest, and the least,
 
     sum over low <= x <= high of x^k  =  S_k(high) - S_k(low - 1),    S_k(n) = 0^k + 1^k + … + n^k
 
-with Faulhaber's polynomials S_k (Knuth, "Johann Faulhaber and sums of powers", 1993). A bound whose factor isn't 1 is
-the floor of a quotient, and no polynomial of what is in it: it is allowed where that is known columns alone. The
-quotients may have no integer between them; the sum is 0 there, since floor(b) >= ceil(a) - 1 whenever b >= a.
+with Faulhaber's polynomials S_k (Knuth, "Johann Faulhaber and sums of powers", 1993). A bound whose factor m isn't 1
+is the floor of a quotient, which is a polynomial of the variables in it where their factors are multiples of m: others
+are cut into residues, y = m*q + r, each a case of its own. The quotients may have no integer between them; the sum is 0
+there, since floor(b) >= ceil(a) - 1 whenever b >= a.
 
 barvinok (GPL) counts every such system, by generating functions; this counts those of loop nests in integers alone.
 """
@@ -30,8 +31,11 @@ Monomial = tuple[tuple[Symbol, int], ...]
 """Symbols with their powers, sorted."""
 Polynomial = Mapping[Monomial, Fraction]
 
-MOST_CASES = 400
-"""Cases of one count; more of them means that the polynomial is of no use to anybody."""
+MOST_CASES = 1000
+"""Cases of one count, those on the way to others included; more are of no use to anybody."""
+
+MOST_RESIDUES = 16
+"""Residues into which a variable is cut."""
 
 
 class NotClosedForm(Exception):
@@ -189,6 +193,16 @@ class _Work:
             yield Case(tuple(inequalities), weight)
             return
         column = self._chosen(variables, inequalities)
+        if column is None:
+            cut, modulus = self._cut(variables, inequalities)
+            for residue in range(modulus):
+                parts = [
+                    (*row[:cut], row[cut] * modulus, *row[cut + 1 : -1], row[-1] + row[cut] * residue)
+                    for row in inequalities
+                ]
+                value = tuple(modulus * int(i == cut) for i in range(self.width))
+                yield from self.summed(variables, [], parts, substituted(weight, cut, affine((*value, residue))))
+            return
         lower = [row for row in inequalities if row[column] > 0]
         upper = [row for row in inequalities if row[column] < 0]
         others = [row for row in inequalities if not row[column]]
@@ -225,7 +239,9 @@ class _Work:
             if unit is not None:
                 # x = -sign * (the rest of the row)
                 value = tuple(-row[unit] * a for a in _without(row, unit))
-                put = [tuple(a + one[unit] * v for a, v in zip(_without(one, unit), value, strict=True)) for one in rest]
+                put = [
+                    tuple(a + one[unit] * v for a, v in zip(_without(one, unit), value, strict=True)) for one in rest
+                ]
                 more = [
                     tuple(a + one[unit] * v for a, v in zip(_without(one, unit), value, strict=True))
                     for one in inequalities
@@ -237,20 +253,38 @@ class _Work:
                 return variables, *_reduced(place, own, equalities, inequalities), weight
         return None
 
-    def _chosen(self, variables: frozenset[int], rows: Sequence[Row]) -> int:
-        """The variable that is summed over next: that of the fewest cases. Raises NotClosedForm."""
+    def _chosen(self, variables: frozenset[int], rows: Sequence[Row]) -> int | None:
+        """The variable that is summed over next: that of the fewest cases; None where none has bounds that are
+        polynomials of the others. Raises NotClosedForm for a variable without bounds."""
         found = []
         for column in sorted(variables):
             own = [row for row in rows if row[column]]
-            if all(abs(row[column]) == 1 or not any(row[x] for x in variables if x != column) for row in own):
+            if all(row[x] % row[column] == 0 for row in own for x in variables):
                 lower = sum(row[column] > 0 for row in own)
                 found.append((lower * (len(own) - lower), -column))
         if not found:
-            raise NotClosedForm("every variable has bounds that are quotients of others")
+            return None
         cases, column = min(found)
         if not cases:
             raise NotClosedForm("a variable has no bound")
         return -column
+
+    def _cut(self, variables: frozenset[int], rows: Sequence[Row]) -> tuple[int, int]:
+        """The variable, and the modulus, by whose residues the bounds of another become polynomials: the fewest.
+        Raises NotClosedForm."""
+        found = []
+        for column in sorted(variables):
+            needed = {
+                (abs(row[column]) // gcd(row[column], row[x]), x)
+                for row in rows
+                for x in variables
+                if row[column] and row[x] % row[column]
+            }
+            found.append((sum(modulus for modulus, _ in needed), min(needed)))
+        _, (modulus, cut) = min(found)
+        if modulus > MOST_RESIDUES:
+            raise NotClosedForm(f"a variable would be cut into {modulus} residues")
+        return cut, modulus
 
 
 def _without(row: Row, column: int) -> Row:

@@ -31,6 +31,7 @@ from polydl.model.isl.affine_functions import (
     parameter_terms,
     pieces,
     polynomial,
+    polynomial_range,
     quotient,
     sized_at,
     terms,

@@ -17,6 +17,7 @@ from polydl.model.isl.isl_types import (
     Dim,
     Factors,
     MultiPwAff,
+    Point,
     PwAff,
     PwAffList,
     PwMultiAff,
@@ -25,6 +26,7 @@ from polydl.model.isl.isl_types import (
     Set,
     Space,
     Val,
+    fold,
     to_int,
     unnamed_space,
     value,
@@ -199,3 +201,14 @@ def bent(of: QPolynomial) -> list[int]:
 def sized_at(of: PwQPolynomial, dim: int, number: int) -> PwQPolynomial:
     """A piecewise polynomial where a dimension of its domain has this value; nothing is said of other values."""
     return of.fix_val(IN, dim, value(number))
+
+
+def polynomial_range(of: PwQPolynomial) -> tuple[Fraction, Fraction]:
+    """Two numbers between which the values of a piecewise polynomial without parameters are, where it is given; the
+    domain is bounded and not empty. They are those of Bernstein's expansion (Clauss et al., "Symbolic polynomial
+    maximization over convex sets and its application to memory requirement estimation", 2009)."""
+    ends = []
+    for kind in (fold.min, fold.max):
+        bound, _ = of.bound(kind)
+        ends.append(Fraction(bound.eval(Point.zero(bound.domain().get_space())).to_str()))
+    return ends[0], ends[1]

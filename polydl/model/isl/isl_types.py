@@ -23,6 +23,7 @@ from islpy import (
     MultiAff,
     MultiPwAff,
     MultiUnionPwAff,
+    Point,
     PwAff,
     PwAffList,
     PwMultiAff,
@@ -43,6 +44,7 @@ from islpy import (
     Val,
     ast_loop_type,
     dim_type,
+    fold,
 )
 
 Dim: TypeAlias = str | int
