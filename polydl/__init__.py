@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polydl.dependences.analysis import Dependence, dependences
     from polydl.frontend import Program
     from polydl.inspect.explain import Explained, explain
-    from polydl.inspect.misses import Misses, misses
+    from polydl.inspect.miss_counts import Misses, misses
     from polydl.model.build import Builder, build
     from polydl.model.scop import Scop
     from polydl.native import Kernel
@@ -72,7 +72,7 @@ __all__ = [
 _HOMES = {
     "polydl.dependences.analysis": ("Dependence",),
     "polydl.inspect.explain": ("Explained", "explain"),
-    "polydl.inspect.misses": ("Misses", "misses"),
+    "polydl.inspect.miss_counts": ("Misses", "misses"),
     "polydl.base.errors": ("InputError", "PolyDLError"),
     "polydl.frontend": ("Program",),
     "polydl.target": ("Machine",),

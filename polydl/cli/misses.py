@@ -33,7 +33,7 @@ def misses(
 ) -> None:
     """Count the cache misses of the loops, exactly: compulsory and capacity misses of each array at each level."""
     from polydl import pipeline
-    from polydl.inspect.misses import misses as count
+    from polydl.inspect.miss_counts import misses as count
     from polydl.inspect.terminal import show_misses
 
     if variant is not None and options.loops:

@@ -15,7 +15,7 @@ from polydl.base.units import seconds_text
 from polydl.inspect.analyses import Analysis
 from polydl.inspect.documents import flops, loop_letters
 from polydl.inspect.loop_string_file import ScoredLines
-from polydl.inspect.misses import Misses
+from polydl.inspect.miss_counts import Misses
 from polydl.inspect.size_curve_record import curve_rows, recorded_curve
 from polydl.inspect.sizes_in_words import at_lines, stands_for
 from polydl.measure import Status
@@ -249,6 +249,8 @@ def show_misses(results: Sequence[Misses]) -> None:
         scop, machine = found.scop, found.machine
         of = f" of variant {found.variant}" if found.variant else ""
         say(console, f"{scop.source.path}:{scop.span.line}: {scop.function}: misses{of} on {machine.name}", "bold")
+        if scop.sizes:
+            say(console, f"  sizes: {', '.join(f'{name}={value}' for name, value in scop.sizes.items())}")
         sizes = [
             f"{level} {cache.bytes // 1024} KiB" + (f", {cache.ways} ways" if found.simulated else "")
             for level, cache in zip(found.levels, machine.caches, strict=True)

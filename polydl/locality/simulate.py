@@ -36,8 +36,8 @@ class Trace:
     access: IntArray
     """(N,) which of the nest's accesses."""
     line: IntArray
-    """(N,) number of the line touched, from 0. Of a flat trace numbers are places in memory, in which the arrays lie one
-    behind the other, in the order of their names, each from the beginning of a page; else they only tell lines apart."""
+    """(N,) number of the line touched, from 0. Of a flat trace numbers are places in memory, in which the arrays lie
+    one behind the other, by name, each from the beginning of a page; else they only tell lines apart."""
 
 
 def trace(of: LineTrace, most: int = MOST_ACCESSES) -> Trace:

@@ -94,12 +94,14 @@ def test_simulated(tmp_path: Path) -> None:
     assert simulated["total"] == counted["total"]  # all of it fits, and rows are whole lines
 
 
-def test_sizes_must_be_known(tmp_path: Path) -> None:
-    source = tmp_path / "call.c"
+def test_sizes(tmp_path: Path) -> None:
+    """Given ones, and those that are taken where none are given, which the table says."""
+    source = tmp_path / "set.c"
     source.write_text(
         "void f(int N, float *restrict A) {\n#pragma scop\nfor (int i = 0; i < N; i++) A[i] = 0;\n#pragma endscop\n}\n",
         encoding="utf-8",
     )
-    found = polydl(tmp_path, "misses", source, "--machine", "epyc-zen5")
-    assert found.code == 2
-    assert "call.c" in found.stderr
+    found = polydl(tmp_path, "misses", source, "--machine", "epyc-zen5", "--size", "N=1000")
+    assert "sizes: N=1000" in found.stdout
+    assert " 63 " in found.stdout
+    assert "sizes: N=" in polydl(tmp_path, "misses", source, "--machine", "epyc-zen5").stdout

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from polydl.locality.lines import line_trace
-from polydl.locality.misses import AccessMisses, analytic, misses
+from polydl.locality.lru_misses import AccessMisses, analytic, misses
 from polydl.locality.simulate import Cache, Trace, replayed, simulate, stack_distances, trace
 from polydl.model.counting import total
 from polydl.model.layout import Layout, row_major

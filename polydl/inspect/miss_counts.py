@@ -12,8 +12,8 @@ from polydl.base.errors import InputError
 from polydl.frontend import Program
 from polydl.inspect.explain import variant_called
 from polydl.locality.lines import line_trace
-from polydl.locality.misses import AccessMisses, of_simulation
-from polydl.locality.misses import misses as of_lines
+from polydl.locality.lru_misses import AccessMisses, of_simulation
+from polydl.locality.lru_misses import misses as of_lines
 from polydl.locality.simulate import Cache, simulate
 from polydl.model.counting import Count, total
 from polydl.model.nest import TimedAccess, TimedNest
@@ -133,10 +133,10 @@ def misses(
 
     Caches are fully associative, with LRU replacement, and empty at the beginning; all loops run in order, on one core
     that has every cache for itself. Scalars are taken to be in registers. `variant` is an id, a unique prefix of one,
-    `best` or a loop string with blocks; its packed copies are not counted. Every row of an array begins with a line, as in
-    HayStack; with `stored_rows` only the array does, so that a line may hold the end of a row and the beginning of the
-    next, which takes longer and may give bounds. `simulated`: caches of sets and ways as the machine has them instead,
-    and rows as they are stored, by running through all accesses.
+    `best` or a loop string with blocks; its packed copies are not counted. Every row of an array begins with a line, as
+    in HayStack; with `stored_rows` only the array does, so that a line may hold the end of a row and the beginning of
+    the next, which takes longer and may give bounds. `simulated`: caches of sets and ways as the machine has them
+    instead, and rows as they are stored, by running through all accesses.
 
     Raises InputError for sizes that are not given, for a variant that is none, and for statements that touch several
     elements at a time; QuotaExceeded for more than MOST_SIMULATED accesses to simulate.
@@ -144,7 +144,7 @@ def misses(
     >>> import polydl
     >>> found = polydl.misses("examples/matmul.c", options=polydl.Options(machine="epyc-zen5"))
     >>> found.exact, found.total.compulsory.value
-    (True, 8139)
+    (True, 7400)
     """
     scop, options = pipeline.scop_of(source, options or Options())
     machine = options.target()
@@ -181,7 +181,7 @@ def _counted_accesses(scop: Scop, nest: TimedNest) -> tuple[tuple[TimedAccess, .
         for access in statement.accesses:
             if access.exact and not access.relation.is_single_valued():
                 raise InputError(
-                    f"{statement.name} touches several elements of {access.array} at once, in an order that is not known",
+                    f"{statement.name} touches several elements of {access.array} at once, in no known order",
                     access.span or statement.span,
                     hint="misses are counted of loops, not of calls",
                 )

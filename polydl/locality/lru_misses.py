@@ -30,7 +30,6 @@ from polydl.model.counting import ZERO, Count, count, count_above, count_fibres,
 from polydl.model.fibres import NotClosedForm
 from polydl.model.isl import DEFAULT_QUOTA, quota
 
-
 MOST_VALUES = 1000
 """Values of a loop that one count of misses takes one by one, at most: each takes about a millisecond."""
 
@@ -183,14 +182,13 @@ class _Work:
                 other = self.trace.accesses[source]
                 if other.array != own.array:
                     continue
-                found = _at_once(own.relation, other.relation).intersect(times)
-                if not found.is_empty():
-                    yield isl.Map.identity(found.get_space().map_from_set()).intersect_domain(found), source
-                    times = times.subtract(found)
+                here = _at_once(own.relation, other.relation).intersect(times)
+                if not here.is_empty():
+                    yield isl.Map.identity(here.get_space().map_from_set()).intersect_domain(here), source
+                    times = times.subtract(here)
             return
         space = times.get_space()
         before = carried_by(space, depth).reverse()
-        found = isl.Map.empty(space.map_from_set())
         touches = []
         for relation, source in self.merged[own.array]:
             same = own.relation.intersect_domain(times).apply_range(relation.reverse()).intersect(before)
