@@ -52,12 +52,8 @@ def test_document_and_table(tmp_path: Path) -> None:
     assert scop["total"]["accesses"] == 4 * 300 * 100 * 200
     # 300 rows of 13 lines, 200 of 7, 300 of 7: the last line of a row has elements of that row alone.
     assert scop["total"]["compulsory"] == 300 * 13 + 200 * 7 + 300 * 7
-    assert [(a["array"], a["write"]) for a in scop["accesses"]] == [
-        ("C", False),
-        ("A", False),
-        ("B", False),
-        ("C", True),
-    ]
+    touched = [(a["array"], a["write"]) for a in scop["accesses"]]
+    assert touched == [("A", False), ("B", False), ("C", False), ("C", True)]
     assert any("rows of A (800 bytes)" in note for note in scop["notes"])
     table = polydl(tmp_path, "misses", EXAMPLES / "matmul.c", "--machine", "epyc-zen5")
     assert table.code == 0
