@@ -28,6 +28,7 @@ from polydl.model.strides import affine_rows
 from polydl.model.time import map_from_affs
 from polydl.rewrite.fusion import in_new_loops
 from polydl.rewrite.scattered_sums import beside
+from polydl.rewrite.temporaries import forward
 from polydl.target.isa import has_register_blocks
 
 _MOST_PARTS = 16
@@ -75,29 +76,40 @@ class _Scattered:
 
 def gathered(scop: Scop) -> Iterator[Step]:
     """Gather the sums that scatter (`Gathered`), where each becomes contractions that a microkernel keeps in blocks of
-    registers. Raises QuotaExceeded."""
+    registers. Temporaries beside one (`g = x[o]; … y[2 * o + r] += g * w[r]`) become part of it first. Raises
+    QuotaExceeded."""
     for name in [s.name for s in scop.statements]:
-        statement = scop.statement(name)
+        before, ahead = scop, list[Step]()
+        statement = next((s for s in scop.statements if s.name == name), None)
+        if statement is None or not _scattered(statement):
+            continue
+        if not _stands_alone(scop, statement):
+            ahead = list(forward(scop))
+            before = applied(scop, ahead)
+            statement = next((s for s in before.statements if s.name == name), None)
+            if statement is None or not _stands_alone(before, statement):
+                continue
         with quota(f"the sums of {name}"):
-            subscripts = _scattered(scop, statement)
+            subscripts = _scattered(statement)
             if not subscripts:
                 continue
-            after, parts = _after(scop, statement, subscripts)
+            after, parts = _after(before, statement, subscripts)
         tried = applied(after, beside(after))
         if parts and all(has_register_blocks(tried, tried.statement(part)) for part in parts):
-            step = Step(Gathered(((name, parts),)), scop, after)
-            yield step
+            yield from ahead
+            yield Step(Gathered(((name, parts),)), before, after)
             scop = after
 
 
-def _scattered(scop: Scop, statement: Statement) -> list[_Scattered]:
-    """The subscripts of an accumulation that two loops make together; empty where one is another kind of sum, or the
-    statement does not stand alone in its loops."""
+def _stands_alone(scop: Scop, statement: Statement) -> bool:
+    """Whether no other statement shares its outermost loop."""
+    return all(s.position[:1] != statement.position[:1] for s in scop.statements if s.name != statement.name)
+
+
+def _scattered(statement: Statement) -> list[_Scattered]:
+    """The subscripts of an accumulation that two loops make together; empty where one is another kind of sum."""
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op) or statement.descending:
-        return []
-    others = [s for s in scop.statements if s is not statement]
-    if any(s.position[:1] == statement.position[:1] for s in others):
         return []
     rows = affine_rows(statement, statement.accesses[body.target])
     found: list[_Scattered] = []

@@ -59,6 +59,36 @@ def test_other_sums_stay(body: str) -> None:
     assert not list(gathered(scop_of(body)))
 
 
+GRADIENT = "void g(float dx[4][16][28][28], const float dy[4][16][14][14], const float w[16][16][3][3])"
+OUTPUTS = (
+    "for (int n = 0; n < 4; n++) for (int k = 0; k < 16; k++) for (int y = 0; y < 14; y++) for (int x = 0; x < 14; x++)"
+)
+WINDOW = "for (int r = 0; r < 3; r++) for (int s = 0; s < 3; s++)"
+INSIDE = "if (2 * y - 1 + r >= 0 && 2 * y - 1 + r < 28 && 2 * x - 1 + s >= 0 && 2 * x - 1 + s < 28)"
+LEFT_OUT = (
+    "{ int i = 2 * y - 1 + r, j = 2 * x - 1 + s; if (i < 0 || i >= 28) continue; if (j < 0 || j >= 28) continue; "
+    "dx[n][c][i][j] += w[k][c][r][s] * dy[n][k][y][x]; }"
+)
+ADDS = "dx[n][c][2 * y - 1 + r][2 * x - 1 + s] += w[k][c][r][s] * dy[n][k][y][x];"
+HELD = "dx[n][c][2 * y - 1 + r][2 * x - 1 + s] += w[k][c][r][s] * g;"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"for (int c = 0; c < 16; c++) {OUTPUTS} {WINDOW} {INSIDE} {ADDS}",
+        f"{OUTPUTS} {WINDOW} {INSIDE} for (int c = 0; c < 16; c++) {ADDS}",
+        f"{OUTPUTS} for (int c = 0; c < 16; c++) {WINDOW} {LEFT_OUT}",
+        f"{OUTPUTS} {{ float g = dy[n][k][y][x]; for (int c = 0; c < 16; c++) {WINDOW} {INSIDE} {HELD} }}",
+    ],
+)
+def test_gradients_under_conditions_in_any_order_of_loops(body: str) -> None:
+    (scop,) = polydl.load(f"{GRADIENT}\n{{\n{body}\n}}\n").scops
+    found = canonical(scop)
+    assert not found.refused and any(isinstance(step.rewrite, Gathered) for step in found.steps)
+    assert sum(has_register_blocks(found.scop, s) for s in found.scop.statements) >= 4
+
+
 @pytest.mark.parametrize("wrong", ["shifted", "another remainder", "one is missing", "twice"])
 def test_mistakes_are_found(wrong: str) -> None:
     (step,) = gathered(scop_of(scattering("2 * o + r")))
