@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from torch import fx
 
 from polydl.torch_backend.graph_values import Value, value_of
+from polydl.torch_backend.joined_loops import joined
 from polydl.torch_backend.loop_index import ZERO, Index, Quotient, Remainder, Var
 from polydl.torch_backend.loop_program import (
     Array,
@@ -454,6 +455,7 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
         if more == splits:
             break
         splits = more
+    program = joined(program)
     inputs = tuple(value_of(node) for node in emission.inputs)
     values = tuple(value_of(node) for node in outputs)
     ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)
