@@ -33,8 +33,9 @@ class Estimate:
 
     seconds: Mapping[str, float]
     """By resource, in seconds: `compute` (the core), `L2`, `L3`, …, `memory` (data from there), `translation` (page
-    tables), `waiting` (for the busiest thread), `copies`, `sums` (of copies of an output), `forks` (of threads), and
-    `correction` (what another ranker adds to, or takes from, the others)."""
+    tables), `waiting` (for the busiest thread), `copies`, `sums` (of copies of an output), `forks` (of threads),
+    `handed` (what other threads wrote in the nests before), and `correction` (what another ranker adds to, or takes
+    from, the others)."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What they were made from, by name; the unit is the name's last word: bytes that one thread moves into each cache
     level and out of it, what the core would take alone, forks; and what other rankers say."""

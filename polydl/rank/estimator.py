@@ -16,7 +16,7 @@ from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import OF_CONTRACTIONS
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.tree_estimate import Far, footprints_of, tree_estimate
-from polydl.rank.whole import Known, distances, program_estimate, tree_estimator
+from polydl.rank.whole import Known, distances, handed_over, program_estimate, tree_estimator
 from polydl.schedule.loops import LoopTransform, NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.tree import Sequence as InOrder
@@ -60,6 +60,11 @@ class Estimator:
         return dict(zip((n.name for n in self.nests), distances(self.scop, parts, self.machine), strict=True))
 
     @cached_property
+    def _handed(self) -> dict[str, Estimate]:
+        found = handed_over(self.scop, [nest.statements for nest in self.nests], self.machine, self.threads)
+        return dict(zip((n.name for n in self.nests), found, strict=True))
+
+    @cached_property
     def _first_equal(self) -> Mapping[str, Nest]:
         return first_equal(self.scop, self.nests)
 
@@ -74,6 +79,12 @@ class Estimator:
         return [(made[i], found[i]) for i in sorted(order, key=lambda i: found[i].score)]
 
     def _with_order(self, nest: Nest, made: Sequence[NestLoops]) -> tuple[list[Estimate], Sequence[int]]:
+        found, order = self._by_itself(nest, made)
+        handed = self._handed[nest.name]
+        return [one + handed for one in found] if handed.seconds else found, order
+
+    def _by_itself(self, nest: Nest, made: Sequence[NestLoops]) -> tuple[list[Estimate], Sequence[int]]:
+        """Without what the nest waits for other nests (`handed_over`)."""
         model = self._model(nest, made)
         own = type(self.ranker) not in OF_CONTRACTIONS
         if isinstance(self.ranker, TrafficRanker) or not made or not (own or nest.contraction is not None):
@@ -109,7 +120,8 @@ class Estimator:
         if not any(one.rows for one in made):
             return self.structures(nest, [one.loops for one in made if one.loops is not None])
         footprints, far = footprints_of(self.scop, nest.statements), self._far[nest.name]
-        return [tree_estimate(footprints, one.tree, self.machine, self.threads, far) for one in made]
+        handed = self._handed[nest.name]
+        return [tree_estimate(footprints, one.tree, self.machine, self.threads, far) + handed for one in made]
 
     def part(self, made: Ordered) -> Estimate:
         """Of one part of a variant. Raises QuotaExceeded."""

@@ -9,6 +9,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
+from polydl.rank.streams import UNDER_WAY
 from polydl.rank.tree_estimate import Far, footprints_of, inside_estimate, tree_estimate
 from polydl.schedule.part_storage import part_storage
 from polydl.schedule.tree import Node, kernels, own_statements
@@ -21,6 +22,10 @@ Held = tuple[tuple[str, float], ...]
 """Arrays of which a part of a program has a buffer in memory, not the whole, with the bytes of those of all threads."""
 
 
+HANDED = "handed"
+"""The resource that `handed_over` estimates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was found about parts of a program's trees, kept from variant to variant."""
@@ -31,6 +36,8 @@ class Known:
         default_factory=dict
     )
     """By what all parts are, the place among them, and the identity of its tree, which is kept."""
+    handed: dict[tuple[tuple[tuple[Names, Held], ...], int], list[Estimate]] = field(default_factory=dict)
+    """By what all parts are and the number of threads."""
 
 
 def distances(
@@ -53,13 +60,7 @@ def distances(
 def _distances(
     scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, kept: Known, held: Sequence[Held]
 ) -> list[Far]:
-    size = machine.caches[-1].line_bytes
-    touched: list[Mapping[str, float]] = []
-    for part, buffers in zip(parts, held, strict=True):
-        footprints = _footprints(scop, part, kept)
-        box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
-        sizes = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
-        touched.append(sizes | {name: min(sizes[name], bytes_) for name, bytes_ in buffers if name in sizes})
+    touched = _touched(scop, parts, machine, kept, held)
     found: list[Far] = []
     for place, own in enumerate(touched):
         since = dict(own)
@@ -74,6 +75,63 @@ def _distances(
     return found
 
 
+def _touched(
+    scop: Scop, parts: Sequence[Sequence[Statement]], machine: Machine, kept: Known, held: Sequence[Held]
+) -> list[Mapping[str, float]]:
+    """Per part by array the bytes of the lines that it touches."""
+    size = machine.caches[-1].line_bytes
+    touched: list[Mapping[str, float]] = []
+    for part, buffers in zip(parts, held, strict=True):
+        footprints = _footprints(scop, part, kept)
+        box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
+        sizes = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
+        touched.append(sizes | {name: min(sizes[name], bytes_) for name, bytes_ in buffers if name in sizes})
+    return touched
+
+
+def handed_over(
+    scop: Scop,
+    parts: Sequence[Sequence[Statement]],
+    machine: Machine,
+    threads: int,
+    known: Known | None = None,
+    held: Sequence[Held] | None = None,
+) -> list[Estimate]:
+    """Per part of a program the seconds in which its threads wait for what others of them wrote in the parts before.
+
+    Such a line lies in the cache of another core and comes about as late as one from memory; when it is written the
+    next time, it goes back. A part begins with that, so that there is nothing to do meanwhile. Each thread is taken to
+    read its share, all of it but a `threads`-th made by others: one that reads more waits for longer. Perceptrons of
+    three and five layers took 4 to 14 ns for each line that another core had made (Zen 4, two threads), whose trips
+    are 14 here. What no core keeps, since it is more than the last cache holds, comes from memory for everybody
+    (`distances`). Arrays that a part reads and writes are left out: a microkernel that starts from zero does not read
+    what zeroed them.
+    """
+    own = [cache for cache in machine.caches if min(threads, cache.shared_by_cores) == 1]
+    if threads == 1 or not own or len(parts) == 1:
+        return [Estimate({})] * len(parts)
+    kept, shrunk = known or Known(), held or [()] * len(parts)
+    key = tuple((_names(part), some) for part, some in zip(parts, shrunk, strict=True)), threads
+    if key not in kept.handed:
+        touched = _touched(scop, parts, machine, kept, shrunk)
+        far = distances(scop, parts, machine, kept, shrunk)
+        line = machine.caches[-1].line_bytes
+        late = 2 * machine.memory.latency_ns * 1e-9 / UNDER_WAY / line
+        written = [{a.array for s in part for a in s.accesses if a.write} for part in parts]
+        kept.handed[key] = []
+        for place, part in enumerate(parts):
+            read = {a.array for s in part for a in s.accesses if not a.write} - written[place]
+            before = [array for array in sorted(read) if any(array in one for one in written)]
+            bytes_ = sum(
+                min(touched[place][array], threads * own[-1].usable)
+                for array in before
+                if far[place].get(array, 0.0) <= machine.caches[-1].usable
+            )
+            seconds = bytes_ * (1 - 1 / threads) / threads * late
+            kept.handed[key].append(Estimate({HANDED: seconds} if seconds else {}))
+    return kept.handed[key]
+
+
 def tree_estimator(
     scop: Scop, nests: Sequence[Nest], together: Sequence[Nest], machine: Machine, threads: int
 ) -> Callable[[Node], Estimate]:
@@ -86,9 +144,11 @@ def tree_estimator(
             parts.append(nest.statements)
         elif nest is together[0]:
             parts.append(region)
-    far = distances(scop, parts, machine)[parts.index(region)]
+    place, known = parts.index(region), Known()
+    far = distances(scop, parts, machine, known)[place]
+    handed = handed_over(scop, parts, machine, threads, known)[place]
     footprints = footprints_of(scop, region)
-    return lambda tree: tree_estimate(footprints, tree, machine, threads, far)
+    return lambda tree: tree_estimate(footprints, tree, machine, threads, far) + handed
 
 
 def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, known: Known | None = None) -> Estimate:
@@ -103,6 +163,7 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
         for part in tree.children
     ]
     far = distances(scop, parts, machine, kept, held)
+    handed = handed_over(scop, parts, machine, threads, kept, held)
     whole = tuple((_names(part), own) for part, own in zip(parts, held, strict=True))
     total = Estimate({})
     for place, part in enumerate(tree.children):
@@ -112,7 +173,7 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
             for kernel in around[place]:
                 fused = _footprints(scop, kernel.fused, kept)
                 found += inside_estimate(fused, kernel, machine, threads, far[place])
-            kept.estimates[key] = part, found
+            kept.estimates[key] = part, found + handed[place]
         total += kept.estimates[key][1]
     return total
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from polydl.dependences.nests import nests
-from polydl.rank.whole import distances, program_estimate
+from polydl.rank.estimator import Estimator
+from polydl.rank.streams import UNDER_WAY
+from polydl.rank.traffic import TrafficRanker
+from polydl.rank.whole import distances, handed_over, program_estimate
 from polydl.schedule.ordered import ordered
 from polydl.schedule.part_storage import part_storage
 from polydl.schedule.program_tree import program_tree
@@ -45,3 +48,30 @@ def test_a_buffer_is_touched_not_the_array(tmp_path: Path, machine: Machine) -> 
     assert whole - held == pytest.approx(4 * 1024 * ROWS - 2 * buffer.bytes)
     one, other = (program_estimate(found.scop, tree, machine, 2) for tree in (shared, apart))
     assert one.score < other.score
+
+
+def test_what_other_threads_wrote_is_waited_for(tmp_path: Path, machine: Machine) -> None:
+    """T and the first lines of the rows of P go from one nest to another; nothing does where nests share loops, or on
+    one thread, or where the data are more than the last cache keeps."""
+    found = program(tmp_path, BODY, sizes=(64, 1024, 16))
+    three = nests(found.scop, found.dependences)
+    parts = [nest.statements for nest in three]
+    seconds = [one.seconds.get("handed", 0.0) for one in handed_over(found.scop, parts, machine, 2)]
+    late = 2 * machine.memory.latency_ns * 1e-9 / UNDER_WAY / 64
+    quarter = [64 * 1024 * 4 / 4 * late, 64 * 64 / 4 * late]
+    assert seconds == pytest.approx([0.0, *quarter])
+    assert all(not one.seconds for one in handed_over(found.scop, parts, machine, 1))
+    assert all(not one.seconds for one in handed_over(found.scop, [found.scop.statements], machine, 2))
+    large = program(tmp_path, BODY, sizes=(1 << 16, 1024, 16))
+    parts = [nest.statements for nest in nests(large.scop, large.dependences)]
+    assert "handed" not in handed_over(large.scop, parts, machine, 2)[1].seconds
+
+
+def test_parts_and_programs_wait_alike(tmp_path: Path, machine: Machine) -> None:
+    found = program(tmp_path, BODY, sizes=(64, 1024, 16))
+    three = nests(found.scop, found.dependences)
+    made = [ordered(nest, (Parallelize(("i",)),)) for nest in three]
+    estimator = Estimator(found.scop, three, machine, 2, TrafficRanker())
+    together = program_estimate(found.scop, program_tree(made), machine, 2)
+    assert together.score == pytest.approx(sum(estimator.part(one).score for one in made))
+    assert together.seconds["handed"] > 0
