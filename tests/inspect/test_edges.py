@@ -45,7 +45,9 @@ def merged(found: Ranking) -> Variant:
 
 
 def apart(found: Ranking) -> Variant:
-    return next(v for v in found.variants if not any(part.merge or part.into for part in v.parts))
+    """The best variant of the program before its nests were fused."""
+    whole = (v for v in found.variants if v.program is found.scop)
+    return next(v for v in whole if not any(part.merge or part.into for part in v.parts))
 
 
 CHAINED: dict[str, int | str] = {"M": 100, "READ": "i"}
