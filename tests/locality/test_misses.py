@@ -24,7 +24,7 @@ Found = list[tuple[int, int, list[int]]]
 
 def brute_force(nest: PlainNest, line_bytes: int, lines: Sequence[int]) -> Found:
     """Per access: how many, compulsory misses, capacity misses of each cache; by a stack of lines."""
-    stack: list[tuple[str | int, ...]] = []
+    stack: list[tuple[object, ...]] = []
     bytes_of = nest.timed().element_bytes
     found: Found = [(0, 0, [0] * len(lines)) for _ in nest.accesses]
     for time in sorted(nest.times):
