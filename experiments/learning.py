@@ -2,6 +2,7 @@
 
 python experiments/learning.py --rows learning.jsonl                       # all machines of trained_models/data
 python experiments/learning.py --data trained_models/data/zen3.parquet --rows learning.jsonl
+python experiments/learning.py --rows across.jsonl --across                # after 0, 5, 20, 80 other problems
 python experiments/learning.py --rows learning.jsonl --shown               # what the file has, nothing is replayed
 
 Of each measured problem the variants are 'timed' one after the other, by their stored times, in an order: `static`,
@@ -28,11 +29,15 @@ from polydl.learn.train.metrics import geometric
 from polydl.learn.train.train_command import key_of
 from polydl.learn.train.training_data import Group, load_data
 from polydl.rank.corrected import PRIOR, Estimated, Prior, timed_next
+from polydl.rank.shape_correction import Timings, fitted
 from polydl.search.timing_order import ROUNDS
 
 DATA = resources.trained_models() / "data"
+STATIC = "static"
 AFTER = (1, 3, 5, 8, 12)
 """Timings after which a search is judged."""
+EARLIER, REPEATS, TIMED, FEWEST = (0, 5, 20, 80), 3, 5, 7
+"""For --across: numbers of earlier problems, draws of which ones, variants timed of each, and problems judged by."""
 DRAWS = 2000
 """Of the bootstrap."""
 
@@ -79,10 +84,41 @@ def reached(group: Group, order: Sequence[int]) -> tuple[float, ...]:
     return tuple(float(np.exp(-group.gaps[list(order[:count])].min())) for count in AFTER)
 
 
-def replayed(group: Group, machine: str) -> Iterator[Row]:
-    """The rows of a problem."""
-    yield Row(machine, key_of(group), "static", reached(group, static_order(group)))
-    yield Row(machine, key_of(group), "learned", reached(group, learned_order(group, estimated_of(group))))
+def replayed(groups: Sequence[Group], machine: str) -> Iterator[Row]:
+    """The rows of each problem by itself."""
+    for group in groups:
+        yield Row(machine, key_of(group), STATIC, reached(group, static_order(group)))
+        yield Row(machine, key_of(group), "learned", reached(group, learned_order(group, estimated_of(group))))
+
+
+def timings_of(group: Group, timed: Sequence[int]) -> Timings:
+    """What a search leaves that timed these variants."""
+    at = list(timed)
+    terms = {name: part[at] for name, part in group.terms.items()}
+    recipes = [group.recipes[v] for v in at]
+    return Timings(recipes, np.log(group.traffic_seconds[at]), terms, group.log_seconds[at])
+
+
+def across(groups: Sequence[Group], machine: str) -> Iterator[Row]:
+    """The rows of problems after so many others (`EARLIER`) were searched on a machine that was new before: orders
+    `after N`, drawn anew `REPEATS` times. Each of the others leaves what a search of the default length times."""
+    known = [estimated_of(group) for group in groups]
+    left = [timings_of(g, learned_order(g, k, TIMED)) for g, k in zip(groups, known, strict=True)]
+    for repeat in range(REPEATS):
+        order = np.random.default_rng(repeat).permutation(len(groups))
+        judged = order[max(EARLIER) if len(groups) > max(EARLIER) + FEWEST else EARLIER[-2] :]
+        for i in judged:
+            yield Row(machine, f"{key_of(groups[i])} {repeat}", STATIC, reached(groups[i], static_order(groups[i])))
+        for earlier in EARLIER:
+            correction = fitted([left[i] for i in order[:earlier]])
+            # The same problems are judged after few others and after many.
+            for i in judged if earlier <= len(groups) - len(judged) else ():
+                group, one = groups[i], known[i]
+                if correction is not None:
+                    one = one.moved(correction.added(group.recipes, group.terms, one.best))
+                yield Row(
+                    machine, f"{key_of(group)} {repeat}", f"after {earlier}", reached(group, learned_order(group, one))
+                )
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -117,10 +153,10 @@ def show(rows: Sequence[Row]) -> None:
             print(
                 f"{machine:16} {order:9} {len(some):8}{cells}   {worst.reached[2]:.3f} {worst.problem.split('/', 1)[1]}"
             )
-        base = tables.get("static", {})
+        base = tables.get(STATIC, {})
         for order, some in tables.items():
             common = sorted(base.keys() & some.keys())
-            if order != "static" and common:
+            if order != STATIC and common:
                 gain = np.log([np.divide(some[p].reached, base[p].reached) for p in common])
                 drawn = np.random.default_rng(0).integers(0, len(gain), (DRAWS, len(gain)))
                 low, high = np.exp(np.percentile(gain[drawn].mean(axis=1), [2.5, 97.5], axis=0))
@@ -135,6 +171,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", type=Path, default=DATA, help="store, export, or folder of exports")
     options.add_argument("--rows", type=Path, required=True, metavar="JSONL", help="where rows are added")
+    options.add_argument("--across", action="store_true", help="after other problems were searched")
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is replayed")
     given = options.parse_args()
     files = sorted(given.data.glob("*.parquet")) if given.data.is_dir() else [given.data]
@@ -143,11 +180,11 @@ def main() -> int:
         for file in () if given.shown else files:
             data = load_data(file)
             with given.rows.open("a", encoding="utf-8") as lines:
-                for group in data.groups:
-                    for row in replayed(group, file.stem):
-                        if (row.machine, row.problem, row.order) not in known:
-                            lines.write(json.dumps(asdict(row)) + "\n")
-                            lines.flush()
+                made = across(data.groups, file.stem) if given.across else replayed(data.groups, file.stem)
+                for row in made:
+                    if (row.machine, row.problem, row.order) not in known:
+                        lines.write(json.dumps(asdict(row)) + "\n")
+                        lines.flush()
             tell(f"{file.stem}: {len(data.groups)} problems replayed")
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")

@@ -124,6 +124,12 @@ class Options:
     reassociate: bool = option(
         True, "Sums may be added up in another order.", (*_RANKING, "export"), off="Keep the order of every sum."
     )
+    learn: bool = option(
+        True,
+        "Keep the times of a run, and choose what later runs on this machine time by what they say of estimates.",
+        ("optimize",),
+        off="Neither keep times nor use those that were kept.",
+    )
     fast_math: bool = option(
         False,
         "Approximate exp, tanh and erf in vectors (relative error 2^-12); drop tests that skip products with zero.",
@@ -311,6 +317,7 @@ class CommonChanges(TypedDict, total=False):
     strict_alias: bool
     assume_pure: tuple[str, ...]
     reassociate: bool
+    learn: bool
     fast_math: bool
     seed: int
     cc: str

@@ -41,6 +41,7 @@ from polydl.rewrite.canonical import canonical
 from polydl.rewrite.fuse_program import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
+from polydl.search import own_times
 from polydl.search.choose_measured import choose
 from polydl.search.fuse_file import fused_file
 from polydl.search.fused_variants import fused_variants
@@ -352,8 +353,9 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     """`seconds`: for compiling, checking and timing the variants."""
     begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
+    correction = own_times.learned(ranking.machine, ranking.threads) if run and o.learn else None
     prove = (lambda variant: proof_of(ranking.program, variant, o)) if o.prove else None
-    order = TimingOrder(ranking.variants, o.top_k if run else 1, o.effort.measured, prove)
+    order = TimingOrder(ranking.variants, o.top_k if run else 1, o.effort.measured, prove, correction)
     variants = order.next({})
     slices = original_slices(scop) if run and order.most > 1 and variants else ()
     analysis_seconds = time.perf_counter() - begin
@@ -364,6 +366,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED), originals={})
     report = measure(scop, codes_of(variants), o.toolchain(), options, progress, slices, order.more)
     variants = order.chosen
+    if o.learn and not o.data:
+        own_times.keep(scop, report, variants, ranking.machine, ranking.threads, o.toolchain())
     if len(variants) < order.most and compiled(variants) > o.effort.measured:
         few = f"of long variants {len(variants)} are timed, not {order.most}: a compiler takes seconds for each"
         ranking = replace(ranking, given_up=(*ranking.given_up, few))
@@ -374,7 +378,7 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     spent = sum(timer.spent) if timer is not None else 0.0
     done = Optimized(
         ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, others_spent=spent,
-        why_timed=order.why,
+        why_timed=order.why, correction=correction,
     )  # fmt: skip
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:

@@ -22,6 +22,7 @@ from polydl.measure import Measurement, Report, Status
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
+from polydl.rank.shape_correction import Correction
 from polydl.rewrite.canonical import Canonical
 from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.ordered import written
@@ -193,6 +194,9 @@ class Optimized:
     """Seconds that timing at other sizes took."""
     why_timed: Mapping[str, str] = field(default_factory=dict)
     """By id of a variant that was compiled why it was (search.timing_order), for people."""
+    correction: Correction | None = None
+    """What times of earlier runs on this machine said of the estimates when it was chosen what to time (--no-learn: it
+    is not asked)."""
 
     @property
     def spent(self) -> float:
@@ -286,6 +290,11 @@ class Optimized:
         )
         recipe = str(self.chosen.recipe) if self.chosen else f"unchanged: {unchanged}"
         lines = [f"{self.ranking.scop.function}: variant {name} = {recipe}"]
+        if self.correction is not None:
+            lines.append(
+                f"timed by estimates with what {self.correction.problems} earlier runs taught: "
+                f"correction {self.correction.id} (--no-learn: without)"
+            )
         if self.undecided and self.chosen is not None:
             lines.append("chosen by the estimate: the machine was busy")
         if self.chosen is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import shutil
 import tempfile
@@ -19,8 +21,10 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The tests share the processors: threads that spin until others come would keep those from coming.
 os.environ["OMP_WAIT_POLICY"] = "passive"
-# Whether somebody has calibrated this machine changes nothing in a test.
-os.environ["XDG_DATA_HOME"] = "/nonexistent"
+# Whether somebody has calibrated this machine, or optimized something on it, changes nothing in a test; nor does what
+# another test keeps (`own_data`).
+os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="polydl-tests-data-")
+atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 
 # `default` finds the same examples on every run, so that a failure in CI is a failure everywhere;
 # `fuzz` looks for new ones.
@@ -31,6 +35,13 @@ settings.register_profile(
     "fuzz", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def own_data(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's data folder of its own for each test, made when something is kept in it."""
+    whole = Path(os.environ["XDG_DATA_HOME"])
+    monkeypatch.setenv("XDG_DATA_HOME", str(whole / hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

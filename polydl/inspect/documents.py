@@ -14,6 +14,7 @@ from polydl.inspect.operations import operations
 from polydl.inspect.size_curve_record import curve_json
 from polydl.inspect.sizes_in_words import ranges_data, sizes_data
 from polydl.model.scop import Scop
+from polydl.rank.shape_correction import Correction
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.loopstring import letters, part_text
@@ -210,6 +211,14 @@ def fused_json(fused: FusedScop) -> dict[str, Any]:
 def fuse_json(result: FuseResult) -> dict[str, Any]:
     """The document of `polydl fuse --json`."""
     return {"output": str(result.output), "scops": [fused_json(f) for f in result.scops]}
+
+
+def correction_json(found: Correction | None) -> dict[str, Any] | None:
+    """What earlier runs say of estimates, as data."""
+    if found is None:
+        return None
+    factors = [asdict(one) for one in found.factors]
+    return {"id": found.id, "problems": found.problems, "variants": found.variants, "factors": factors}
 
 
 def machine_json(machine: Machine) -> dict[str, Any]:

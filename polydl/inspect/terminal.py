@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 from rich import box
@@ -20,6 +21,7 @@ from polydl.inspect.size_curve_record import curve_rows, recorded_curve
 from polydl.inspect.sizes_in_words import at_lines, stands_for
 from polydl.measure import Status
 from polydl.model.counting import Count
+from polydl.rank.shape_correction import Correction
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
@@ -300,6 +302,29 @@ def show_fused(result: FuseResult) -> None:
         for line in lines:
             say(console, f"{fused.scop.function}: {line}")
     say(console, f"wrote {result.output}")
+
+
+def show_correction(found: Correction | None, store: Path) -> None:
+    """What earlier runs on a machine say of estimates, with how much it rests on."""
+    console = output_console()
+    if found is None:
+        say(console, f"no times of earlier runs with these figures are kept ({store})")
+        return
+    say(
+        console,
+        f"times of {found.variants} variants in {found.problems} runs are kept ({store}): correction {found.id}, by "
+        "which optimize chooses what to time (--no-learn: without; polydl machine --forget deletes them)",
+    )
+    table = _result_table(("shape or resource", "left"), ("times over estimates", "right"), ("variants", "right"))
+    for one in found.factors:
+        if one.variants:
+            table.add_row(Text(one.name), f"{one.factor:.3f} ± {one.error:.3f}", str(one.variants))
+    console.print(table)
+
+
+def show_forgotten(count: int, store: Path) -> None:
+    """That the times of earlier runs were deleted."""
+    say(output_console(), f"{count} measurements were deleted ({store})")
 
 
 def show_machine(machine: Machine) -> None:

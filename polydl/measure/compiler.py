@@ -224,3 +224,12 @@ def check_compiles(
         wanted = ["-O1", "-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
         result = run_compiler([compiler, *flags, *wanted, path], timeout)
     return replace(result, output=result.output.replace(str(path), name))
+
+
+def compiler_version(toolchain: Toolchain) -> str:
+    """First line of what the compiler says about itself. Raises ToolchainError."""
+    path = find_compiler(toolchain)
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise ToolchainError(f"'{toolchain.cc} --version' failed: {done.stderr.strip()}")
+    return done.stdout.partition("\n")[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -66,6 +66,19 @@ class Estimated:
     ) -> Estimated:
         """Of `seconds` (V,) that are estimated, which `resources` (V,) each add up to, for V recipes."""
         return Estimated(np.log(seconds), shared_words(recipes), _amounts(seconds, resources), prior)
+
+    @property
+    def best(self) -> int:
+        """The variant with the best estimate; of equal ones the first."""
+        return int(np.argmin(self.log_seconds)) if len(self) else 0
+
+    def moved(self, added: FloatArray) -> Estimated:
+        """With something `added` (V,) to the logarithms of the estimates of all but the best, which stays the best."""
+        floor = self.log_seconds.min(initial=math.inf)
+        moved = np.maximum(self.log_seconds + added, floor + 1e-6)
+        if len(self):
+            moved[self.best] = floor
+        return replace(self, log_seconds=moved)
 
     def __len__(self) -> int:
         return len(self.log_seconds)

@@ -17,6 +17,7 @@ from polydl.base.units import difference_text
 from polydl.lower.emit import Generated
 from polydl.prove import Proof
 from polydl.rank.corrected import Estimated, Next, timed_next
+from polydl.rank.shape_correction import Correction
 from polydl.search.sizes.choose import characters as length_of
 from polydl.search.variant import Variant
 
@@ -72,6 +73,8 @@ class TimingOrder:
     """Of C, from which on no more than two variants are taken; much longer ones are not, where there is another."""
     prove: Callable[[Variant], Proof] | None = None
     """Proves that a variant computes what the program does; one that is shown not to is not taken. None: none is."""
+    correction: Correction | None = None
+    """What times of other programs on this machine say of estimates; None: nothing does."""
     timed: list[Timed] = field(default_factory=list)
     """Those of the rounds so far."""
     proofs: dict[str, Proof] = field(default_factory=dict)
@@ -84,7 +87,7 @@ class TimingOrder:
 
     def __post_init__(self) -> None:
         self._candidates = candidates(self.variants)
-        self._known = estimated(self._candidates)
+        self._known = estimated(self._candidates, self.correction)
 
     @property
     def illegal(self) -> tuple[str, ...]:
@@ -171,7 +174,7 @@ def candidates(variants: Sequence[Variant]) -> list[Variant]:
     return found
 
 
-def estimated(variants: Sequence[Variant]) -> Estimated:
+def estimated(variants: Sequence[Variant], correction: Correction | None = None) -> Estimated:
     """What is known of variants before any is timed. One that is not ranked counts as the slowest of them."""
     scores = np.array([variant.score for variant in variants])
     slowest = np.max(scores, initial=_NO_TIME, where=np.isfinite(scores))
@@ -181,7 +184,9 @@ def estimated(variants: Sequence[Variant]) -> Estimated:
         name: np.nan_to_num(np.array([variant.estimate.seconds.get(name, 0.0) for variant in variants]))
         for name in names
     }
-    return Estimated.of(seconds, amounts, [variant.recipe for variant in variants])
+    recipes = [variant.recipe for variant in variants]
+    known = Estimated.of(seconds, amounts, recipes)
+    return known if correction is None else known.moved(correction.added(recipes, amounts, known.best))
 
 
 def codes_of(variants: Sequence[Variant]) -> dict[str, Generated]:

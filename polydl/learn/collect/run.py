@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +17,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from polydl.base.errors import PolyDLError, ToolchainError
+from polydl.base.errors import PolyDLError
 from polydl.base.orphans import end_with_parent
 from polydl.learn.collect.prepare import Prepared, options_for, prepare, scop_of
 from polydl.learn.collect.problems import Problem
 from polydl.measure import Measurement, MeasureOptions, Toolchain
 from polydl.measure.bulk import ManyMeasured, Passes, interval, measure_many, outliers
-from polydl.measure.compiler import find_compiler
+from polydl.measure.compiler import compiler_version
 from polydl.measure.store import Store, StoredMeasurement
 from polydl.options import Options
 from polydl.target import detect, dumps
@@ -269,15 +268,6 @@ def _scratch(folder: Path | None) -> Iterator[Path]:
 def kernel_hash(problem: Problem) -> str:
     """SHA-256 of the problem's C file."""
     return hashlib.sha256(problem.source.read_bytes()).hexdigest()
-
-
-def compiler_version(toolchain: Toolchain) -> str:
-    """First line of what the compiler says about itself. Raises ToolchainError."""
-    path = find_compiler(toolchain)
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode != 0:
-        raise ToolchainError(f"'{toolchain.cc} --version' failed: {done.stderr.strip()}")
-    return done.stdout.partition("\n")[0]
 
 
 @contextmanager
