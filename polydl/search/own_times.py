@@ -1,8 +1,7 @@
 """Times of the user's own runs on this machine, kept in a store, and what they say of later estimates.
 
-The store is one file in the user's data folder, for any number of processes at once (`measure.store`); its rows are
-those of `polydl collect`, so that `polydl train --finetune` reads it. What other machines, compilers or versions of
-the machine's calibration have measured in it counts for nothing here.
+The store is one file in the user's data folder, for any number of processes at once (`measure.store`). What other
+machines, compilers or versions of the machine's calibration have measured in it counts for nothing here.
 """
 
 from __future__ import annotations
