@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -116,12 +117,13 @@ def channel_block(channels: int, most: int = 64) -> int:
 
 
 def conv_layers(path: Path = DATA / "conv_layers.csv", networks: tuple[str, ...] = ()) -> list[ConvLayer]:
-    """Layers of the given networks (all when none is named), in file order. Raises ValueError for an unknown one."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [
-            ConvLayer(row.pop("network"), row.pop("layer"), **{name: int(value) for name, value in row.items()})
-            for row in csv.DictReader(file)
-        ]
+    """Layers of the given networks (all when none is named), in file order. Raises ValueError for an unknown one, and
+    for columns that are missing."""
+    needed = [field.name for field in fields(ConvLayer) if field.default is MISSING]
+    rows = [
+        ConvLayer(row.pop("network"), row.pop("layer"), **{name: int(value) for name, value in row.items()})
+        for row in rows_of(path, needed)
+    ]
     for row in rows:
         if row.groups != 1 and not row.groups == row.C == row.K:
             raise ValueError(f"{row.layer} in {path} has {row.groups} groups: 1, or as many as both channels")
@@ -132,6 +134,17 @@ def conv_layers(path: Path = DATA / "conv_layers.csv", networks: tuple[str, ...]
 
 
 def gemm_sizes(path: Path = DATA / "gemm_sizes.csv") -> list[GemmSize]:
-    """Sizes in file order."""
+    """Sizes in file order. Raises ValueError for columns that are missing."""
+    rows = rows_of(path, ("workload", "M", "N", "K"))
+    return [GemmSize(r["workload"], int(r["M"]), int(r["N"]), int(r["K"])) for r in rows]
+
+
+def rows_of(path: Path, needed: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file by column. Raises ValueError, naming the file, for columns that it lacks."""
     with path.open(encoding="utf-8", newline="") as file:
-        return [GemmSize(r["workload"], int(r["M"]), int(r["N"]), int(r["K"])) for r in csv.DictReader(file)]
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        if lacking := [name for name in needed if name not in columns]:
+            has = ", ".join(columns) or "none"
+            raise ValueError(f"{path} lacks the column{'s' * (len(lacking) > 1)} {', '.join(lacking)}: it has {has}")
+        return list(reader)
