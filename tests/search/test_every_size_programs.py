@@ -237,6 +237,22 @@ CASES = {
         {"H": 24, "W": 24, "C": 40, "K": 3}, {"in": "H + K, W + K, C", "w": "K, K, C", "out": "H, W, C"},
         (), ((24, 24, 40, 3), (2, 57, 300, 5), (60, 3, 17, 131)),
     ),
+    "means of windows, channels last": Case(
+        """\
+    for (int n = 0; n < N; n++)
+        for (int y = 0; y < H; y++)
+            for (int x = 0; x < W; x++)
+                for (int c = 0; c < C; c++) {
+                    float s = 0;
+                    for (int p = 0; p < 3; p++)
+                        for (int q = 0; q < 3; q++)
+                            s += in[n][2 * y + p][2 * x + q][c];
+                    out[n][y][x][c] = s * 0.25f;
+                }
+""",
+        {"N": 2, "H": 28, "W": 28, "C": 40}, {"in": "N, 2 * H + 1, 2 * W + 1, C", "out": "N, H, W, C"},
+        (), ((2, 28, 28, 40), (1, 57, 3, 300), (3, 2, 60, 17)), fused=True,
+    ),
 }  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def in_blocks(nest: Nest, free: Sequence[str], machine: Machine) -> list[Way]:
             for first, second in ((columns, rows), (rows, columns))[: 1 if around else 2]:
                 begin = (f"{first}.0", *over, *outside) if around else (*outside, f"{first}.0", *over)
                 order = (*begin, f"{second}.0", f"{columns}.1", f"{rows}.1")
-                for copies in _packs(rows, columns, first, over):
+                for copies in _packs(rows, columns, first, over) if not found.windows(columns) else [()]:
                     kernel = of_copies if copies else along
                     if not {one.operand for one in copies}.issuperset(found.copied(columns)):
                         continue  # the microkernel cannot read them where they are
