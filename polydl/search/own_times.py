@@ -63,7 +63,7 @@ def keep(
     """Add the times of a run's variants, where they are to be trusted. Returns how many rows are new. Where the store
     cannot be used there is a warning, and nothing else."""
     timed = {m.id: m for m in report.measurements if m.verified and m.samples and not m.estimated}
-    if report.untrusted or len(timed) < 2:
+    if report.untrusted or report.disturbed or len(timed) < 2:
         return 0
     text = scop.source.text
     kernel = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def run() -> Any:
 def keep(run: Any) -> int:
     ranking = run.ranking
     return own_times.keep(
-        ranking.program.read, run.report, ranking.variants, ranking.machine, ranking.threads,
+        ranking.program.read, replace(run.report, disturbed=False), ranking.variants, ranking.machine, ranking.threads,
         polydl.Options().toolchain(),
     )  # fmt: skip
 

@@ -32,9 +32,9 @@ def test_one_generation_per_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     options = Options(threads=2, space="small", machine="xeon-8480plus", top_k=4)
     result = pipeline.optimize(path, tmp_path / "out.c", options)
     (done,) = result.scops
-    assert done.report is not None and len(done.report.measurements) == 4
+    assert done.report is not None and 2 <= len(done.report.measurements) <= 4, "a search ends where nothing is to gain"
     made = [v for v in done.ranking if "generated" in vars(v)]
-    assert len(texts) >= len(made) >= 4
+    assert len(texts) >= len(made) >= len(done.report.measurements)
     before = list(texts)
     recorded(result, options)
     measured = {m.id for m in done.report.measurements}

@@ -188,6 +188,34 @@ class Evaluator:
             raise NotAffine("it reads a struct member", node, data=True, hint="copy the member to a local variable")
         raise NotAffine("it has side effects or is no integer expression", node)
 
+    def address(self, node: Node, where: isl.Set) -> Value:
+        """The value of an expression that moves an address, evaluated only where `where` holds. Raises NotAffine.
+
+        An address keeps of it what is left modulo 2^64: sums and products of unsigned numbers of 64 bits may wrap
+        around on their way, and numbers that become such may be negative (`p + (size_t)i * k` where no `k` is
+        known to be positive).
+        """
+        match node:
+            case c_ast.BinaryOp(op="+" | "-" | "*"):
+                left, right = self.address(node.left, where), self.address(node.right, where)
+                if common(left.ctype, right.ctype) != U64:
+                    return self._arithmetic(node, left, right, where)
+                if node.op == "*":
+                    return self.product(left, right, U64, node)
+                try:
+                    return self.combine(left, right, 1 if node.op == "+" else -1, U64)
+                except NotAffine as error:
+                    raise NotAffine(error.why, node) from None
+            case c_ast.UnaryOp(op="-"):
+                operand = self.address(node.expr, where)
+                if promoted(operand.ctype) == U64:
+                    return self.combine(number(0, U64), operand, -1, U64)
+            case c_ast.Cast():
+                ctype = self.symbols.type_of(node.to_type)
+                if isinstance(ctype, ElementType) and ctype.is_int and ctype.bits == U64.bits:
+                    return replace(self.address(node.expr, where), ctype=ctype)
+        return self.value(node, where)
+
     def condition(self, node: Node, where: isl.Set) -> isl.Set:
         """The symbol values for which a condition holds (meaningful inside `where`). Raises NotAffine."""
         if isinstance(node, c_ast.BinaryOp) and node.op in ("&&", "||"):
@@ -288,7 +316,9 @@ class Evaluator:
         return value
 
     def _binary(self, node: c_ast.BinaryOp, where: isl.Set) -> Value:
-        left, right = self.value(node.left, where), self.value(node.right, where)
+        return self._arithmetic(node, self.value(node.left, where), self.value(node.right, where), where)
+
+    def _arithmetic(self, node: c_ast.BinaryOp, left: Value, right: Value, where: isl.Set) -> Value:
         if node.op in ("<<", ">>"):
             ctype = promoted(left.ctype)
         else:

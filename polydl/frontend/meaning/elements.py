@@ -208,7 +208,7 @@ class Elements:
 
     def _subscript(self, node: Node, where: isl.Set) -> Subscript:
         try:
-            return self.evaluator.value(node, where)
+            return self.evaluator.address(node, where)
         except NotAffine as error:
             if error.data and self._choosing:
                 return Chosen(((1, node),))
