@@ -29,8 +29,9 @@ from polydl.inspect.documents import optimize_json
 from polydl.inspect.terminal import page, show_optimized
 from polydl.learn.collect.prepare import prepare
 from polydl.learn.collect.problems import Problem
-from polydl.learn.collect.run import CollectOptions, compiler_version, measured, preparing, timing_options
+from polydl.learn.collect.run import CollectOptions, measured, preparing, timing_options
 from polydl.measure import Toolchain
+from polydl.measure.compiler import compiler_version
 from polydl.target import detect, dumps
 
 _LOCKED = Path("/sys/devices/system")

@@ -20,8 +20,8 @@ from typing import Any
 from polydl.base import resources
 from polydl.base.errors import ToolchainError
 from polydl.base.version import __version__
-from polydl.learn.collect.run import compiler_version
 from polydl.measure import Toolchain
+from polydl.measure.compiler import compiler_version
 from polydl.target import detect, dumps
 
 _POLL = 1.0

@@ -34,7 +34,7 @@ PLAIN = ("", "A[i * k + p]", "B[p * m + j]", "C[i * m + j]")
 SPELLINGS = {
     "subscripts": ("", "A[(size_t)i * k + p]", "B[(size_t)p * m + j]", "C[(size_t)i * m + j]"),
     "rows": ("const float *a = A + (size_t)i * k; float *c = &C[(size_t)i * m];", "a[p]", "B[p * m + j]", "c[j]"),
-    "factors turned": ("const float *a = A + k * (size_t)i;", "a[p]", "*(B + (size_t)m * p + j)", "C[i * (size_t)m + j]"),
+    "factors turned": ("const float *a = A + k * (size_t)i;", "a[p]", "*(B + (size_t)m * p + j)", "C[i * m + j]"),
     "converted twice": ("const float *a = A + (ptrdiff_t)((size_t)i * k);", "a[p]", "B[p * m + j]", "C[i * m + j]"),
     "less than nothing on the way": (
         "const float *a = A + ((size_t)i * k - k);", "a[p + k]", "B[p * m + j]", "C[-(size_t)m + (i + 1) * m + j]"
@@ -65,7 +65,7 @@ def test_they_are_read_as_numbers_that_do_not_wrap_around(name: str, tmp_path: P
 @pytest.mark.parametrize("index", ["(unsigned)i - k", "(size_t)(0u - i)", "((size_t)i - k) / 2"])
 def test_what_wraps_around_elsewhere_is_refused(index: str, tmp_path: Path) -> None:
     """At 2^32, or in front of a division: these are other addresses."""
-    with pytest.raises((InputError, InputErrors), match="would wrap around|below zero"):
+    with pytest.raises((InputError, InputErrors), match=r"would wrap around|below zero"):
         scop_of(product("", f"A[{index}]", "B[p * m + j]", "C[i * m + j]"), tmp_path)
 
 

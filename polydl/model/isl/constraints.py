@@ -119,8 +119,8 @@ def definitions(of: BasicSet) -> list[tuple[tuple[int, ...], int]]:
 
 def basic_set(size: int, equalities: Rows, inequalities: Rows) -> BasicSet:
     """{ [x0, …] } of `size` dimensions from rows of their factors and a constant: equal to 0, at least 0."""
-    made = [_matrix(rows_, size + 1) for rows_ in (equalities, inequalities)]
-    return BasicSet.from_constraint_matrices(unnamed_space(size), *made, *_COLUMNS)
+    equal, at_least = (_matrix(rows_, size + 1) for rows_ in (equalities, inequalities))
+    return BasicSet.from_constraint_matrices(unnamed_space(size), equal, at_least, *_COLUMNS)
 
 
 def _matrix(numbers: Rows, columns: int) -> Mat:
