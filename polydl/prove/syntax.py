@@ -37,7 +37,7 @@ def line_of(item: Any) -> int:
 
 def first_number(node: Any) -> int:
     """The constant that a sum begins with."""
-    while isinstance(node, c_ast.BinaryOp):
+    while isinstance(node, c_ast.BinaryOp) and node.op == "+":
         node = node.left
     return affine(node, {}).constant
 
