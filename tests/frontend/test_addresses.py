@@ -35,6 +35,12 @@ SPELLINGS = {
     "subscripts": ("", "A[(size_t)i * k + p]", "B[(size_t)p * m + j]", "C[(size_t)i * m + j]"),
     "rows": ("const float *a = A + (size_t)i * k; float *c = &C[(size_t)i * m];", "a[p]", "B[p * m + j]", "c[j]"),
     "factors turned": ("const float *a = A + k * (size_t)i;", "a[p]", "*(B + (size_t)m * p + j)", "C[i * m + j]"),
+    "a name for the offset": (
+        "size_t row = (size_t)i * k, out = (size_t)i * m;", "A[row + p]", "B[p * m + j]", "C[out + j]"
+    ),
+    "a name for the row's offset": (
+        "size_t row = (size_t)i * k; const float *a = A + row;", "a[p]", "B[p * m + j]", "C[i * m + j]"
+    ),
     "converted twice": ("const float *a = A + (ptrdiff_t)((size_t)i * k);", "a[p]", "B[p * m + j]", "C[i * m + j]"),
     "less than nothing on the way": (
         "const float *a = A + ((size_t)i * k - k);", "a[p + k]", "B[p * m + j]", "C[-(size_t)m + (i + 1) * m + j]"
@@ -69,17 +75,35 @@ def test_what_wraps_around_elsewhere_is_refused(index: str, tmp_path: Path) -> N
         scop_of(product("", f"A[{index}]", "B[p * m + j]", "C[i * m + j]"), tmp_path)
 
 
-def test_negative_offsets_reach_what_they_reach_in_c(tmp_path: Path) -> None:
-    text = """\
+BODIES = {
+    "a pointer": (
+        "const float *at = x + (size_t)i * step; for (int j = 0; j < n; j++) y[i * n + j] = at[(size_t)0 - j];"
+    ),
+    "a name": "size_t at = (size_t)i * step; for (int j = 0; j < n; j++) y[i * n + j] = x[at - j];",
+    "its value, too": (
+        "size_t at = (size_t)i * step; for (int j = 0; j < n; j++) y[i * n + j] = x[at - j] + (float)(at % 8);"
+    ),
+    "where data decide": (
+        "size_t at = (size_t)i * step; for (int j = 0; j < n; j++) "
+        "{ int c = 0; while (x[c - 32] < x[at - j]) c++; y[i * n + j] = (float)c; }"
+    ),
+    "changed later": (
+        "size_t at = (size_t)i * step; for (int j = 0; j < n; j++) { y[i * n + j] = x[at]; at -= 1; }"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_outputs_reach_what_the_input_reaches(name: str, tmp_path: Path) -> None:
+    """Whatever the sign of what is multiplied; where more than the address is asked for, too."""
+    text = f"""\
 #include <stddef.h>
 void f(int n, int step, float *restrict y, const float *x)
-{
-    for (int i = 0; i < n; i++) {
-        const float *at = x + (size_t)i * step;
-        for (int j = 0; j < n; j++)
-            y[i * n + j] = at[(size_t)0 - j] + 1;
-    }
-}
+{{
+    for (int i = 0; i < n; i++) {{
+        {BODIES[name]}
+    }}
+}}
 """
     path = tmp_path / "f.c"
     path.write_text(text)
@@ -94,4 +118,4 @@ void f(int n, int step, float *restrict y, const float *x)
             library.f(n, step, ctypes.c_void_p(y.ctypes.data), ctypes.c_void_p(memory.ctypes.data + 4 * 32))
             results.append(y)
         assert np.array_equal(*results), (n, step)
-        assert results[0][n - 1, n - 1] == 32 + (n - 1) * step - (n - 1) + 1
+        assert results[0].any()

@@ -23,6 +23,7 @@ from polydl.frontend.meaning.narrow_types import check_operands, check_stored
 from polydl.frontend.meaning.symbols import Level, Symbol, mentions
 from polydl.model import isl
 from polydl.model.scop import Storage
+from polydl.model.types import U64
 
 
 class Assignments(State):
@@ -203,8 +204,21 @@ class Assignments(State):
             new_value = self.evaluator.value(value, self.domain)
             new_value = self.evaluator.convert(new_value, found.ctype, value, self.domain)
         except NotAffine:
-            raise NeedsData(found.name) from None
+            if not self._is_address(found, value):
+                raise NeedsData(found.name) from None
+            return
         self.environment[found.name] = (new_value, self.substituted(value))
+
+    def _is_address(self, found: Symbol, value: Node) -> bool:
+        """Whether a temporary keeps what it is initialised with, a number of 64 bits that is known modulo 2^64: then
+        that is remembered."""
+        if found.ctype != U64 or found.name in self.settings.changed or getattr(found.node, "init", None) is not value:
+            return False
+        try:
+            self.addresses[found.name] = found, self.evaluator.address(value, self.domain)
+        except NotAffine:
+            return False
+        return True
 
     def _store(self, node: Node, target: Node, op: str, value: Node, *, begins: bool) -> None:
         builder = self.values()

@@ -99,6 +99,8 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
             result.append((f"{temporary.ctype.c} {name}", None))
             continue
         known = state.environment.get(name)
+        if state.address_of(name) is not None:
+            raise NeedsData(name)
         if known is None:
             continue  # no temporary here: another object of this name
         if known[0].pw is None:

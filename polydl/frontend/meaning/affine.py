@@ -76,6 +76,9 @@ class Symbols(Protocol):
     def integer(self, node: c_ast.ID) -> Value:
         """Value of the identifier `node`. Raises NotAffine."""
 
+    def address(self, node: c_ast.ID) -> Value:
+        """Its value modulo 2^64 (`Evaluator.address`). Raises NotAffine."""
+
     def size_of(self, node: Node) -> int | None:
         """sizeof of a type or expression, in bytes; None when unknown."""
 
@@ -196,6 +199,8 @@ class Evaluator:
         known to be positive).
         """
         match node:
+            case c_ast.ID():
+                return self.symbols.address(node)
             case c_ast.BinaryOp(op="+" | "-" | "*"):
                 left, right = self.address(node.left, where), self.address(node.right, where)
                 if common(left.ctype, right.ctype) != U64:

@@ -27,6 +27,9 @@ class _Constants:
             raise NotAffine(f"'{name}' is not constant", node)
         return number(found.value, integer)
 
+    def address(self, node: Node) -> Value:
+        return self.integer(node)
+
     def size_of(self, node: Node) -> int | None:
         if not isinstance(node, c_ast.Typename):
             return None

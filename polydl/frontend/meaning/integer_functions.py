@@ -64,6 +64,10 @@ class _Body:
         self._outer = outer
         self._scope = scope
 
+    def address(self, node: c_ast.ID) -> Value:
+        """See `affine.Symbols`."""
+        return self.integer(node)
+
     def integer(self, node: c_ast.ID) -> Value:
         """See `affine.Symbols`."""
         if node.name in self._types:

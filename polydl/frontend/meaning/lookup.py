@@ -95,6 +95,8 @@ class Lookup:
         self.loops: list[tuple[SourceLoop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Node | None] | None] = {}
         """Affine temporaries: value and expression where known, None where not."""
+        self.addresses: dict[str, tuple[Symbol, Value]] = {}
+        """Temporaries of which only the value modulo 2^64 is known, which they keep: `size_t row = (size_t)i * k`."""
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
         self.undecided: dict[str, ElementType] = {}
@@ -138,6 +140,17 @@ class Lookup:
                 raise NotAffine(f"'{name}' is used outside its loop", node)
             raise NeedsData(name)
         return self._outside(found, integer, node)
+
+    def address(self, node: c_ast.ID) -> Value:
+        """See `affine.Symbols`. Raises NotAffine or NeedsData."""
+        known = self.address_of(str(node.name))
+        return self.integer(node) if known is None else known
+
+    def address_of(self, name: str) -> Value | None:
+        """What a temporary is modulo 2^64, where no more is known of it; None of any other name."""
+        known = self.addresses.get(name)
+        hidden = known is None or any(loop.name == name for loop, _ in self.loops)
+        return None if known is None or hidden or self.scope.find(name) is not known[0] else known[1]
 
     def begin_parameters(self) -> None:
         """Where a region starts, parameters of the function that it changes have the values that they were given, and
