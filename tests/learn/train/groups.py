@@ -6,6 +6,7 @@ import numpy as np
 
 from polydl.learn.train.training_data import DataSet, Group
 from polydl.rank.features import names
+from polydl.schedule.recipe import Recipe
 
 WIDTH = len(names())
 
@@ -24,7 +25,7 @@ def made_up(problems: int, variants: int, seed: int = 0) -> DataSet:
         groups.append(
             Group(
                 f"net{p % 3}", f"layer{p}", "m", "conv2d", f'{{"N": {p}}}', 1e9,
-                tuple(f"{p}.{v}" for v in range(variants)),
+                tuple(f"{p}.{v}" for v in range(variants)), (Recipe(()),) * variants,
                 ("random",) * variants, values, traffic, {"compute": traffic}, sets,
                 {"traffic": traffic, "cost": sets.sum(axis=1), "trace": traffic}, log_seconds,
                 np.full(variants, 0.01), None,

@@ -10,12 +10,14 @@ import pytest
 
 from polydl.learn.train.metrics import advantage, bootstrap, default_order, judge, random_choice, summary
 from polydl.learn.train.training_data import Group
+from polydl.schedule.recipe import Recipe
 
 
 def group(seconds: list[float], origins: list[str] | None = None, noise: float = 0.0) -> Group:
     n = len(seconds)
     return Group(
-        "net", "layer", "m", "f", "{}", 1.0, tuple(str(i) for i in range(n)), tuple(origins or ["random"] * n),
+        "net", "layer", "m", "f", "{}", 1.0, tuple(str(i) for i in range(n)), (Recipe(()),) * n,
+        tuple(origins or ["random"] * n),
         np.zeros((n, 1)), np.ones(n), {}, np.ones((n, 4)), {}, np.log(seconds), np.full(n, noise), None,
     )  # fmt: skip
 
