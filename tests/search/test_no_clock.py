@@ -24,8 +24,8 @@ PACKAGE = Path(polydl.__file__).parent
 ROOMS = ("model", "dependences", "locality", "rewrite", "schedule", "search", "rank", "kernels", "lower")
 """Where variants are made, scored and written."""
 
-TELLS_THE_AGE = {"search/result_cache.py"}
-"""Writes into an entry when it was made."""
+TELLS_THE_AGE = {"search/own_times.py", "search/result_cache.py"}
+"""Write into an entry when it was made."""
 
 PROGRAMS = (
     "lu", "floyd_warshall", "jacobi_1d", "seidel_1d", "gemv", "trisolv", "cholesky", "symv", "heat_1d", "durbin",
