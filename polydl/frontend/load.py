@@ -113,7 +113,7 @@ def parsed(
 
 
 def _declared(unit: Unit) -> frozenset[str]:
-    """What the file and headers that are not the system's declare at file scope."""
+    """What the file and headers that are not the system's declare at file scope; without what compilers know."""
     found: set[str] = {chunk.name for chunk in unit.chunks.values() if not chunk.file.startswith(SYSTEM)}
     for external in unit.externals:
         declared = external.decl if isinstance(external, c_ast.FuncDef) else external
@@ -122,7 +122,7 @@ def _declared(unit: Unit) -> frozenset[str]:
         named = [declared] if isinstance(declared, c_ast.Decl | c_ast.Typedef) else []
         tagged = [n for n in nodes(declared) if isinstance(n, c_ast.Struct | c_ast.Union | c_ast.Enum)]
         found |= {str(one.name) for one in (*named, *tagged) if one.name is not None}
-    return frozenset(found)
+    return frozenset(name for name in found if not name.startswith("__"))
 
 
 def _assumed_pure(unit: Unit, pragmas: Sequence[Pragma], given: Sequence[str]) -> frozenset[str]:

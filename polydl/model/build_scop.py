@@ -219,7 +219,7 @@ class Made:
         text = "\n".join([*self.lines, "#pragma endscop", "}", ""])
         spans = {key: replace(s, file=str(path), text=self.lines[s.line - 1]) for key, s in self.spans.items()}
         self.spans = spans
-        return Source(path, text), Region(
+        return Source(path, text, declared=frozenset({self.function})), Region(
             start, end, sum(len(line) + 1 for line in before), header=Header(prototype, "void", tuple(given))
         )
 

@@ -123,7 +123,7 @@ def handed_over(
             read = {a.array for s in part for a in s.accesses if not a.write} - written[place]
             before = [array for array in sorted(read) if any(array in one for one in written)]
             bytes_ = sum(
-                min(touched[place][array], threads * own[-1].usable)
+                min(touched[place].get(array, 0.0), threads * own[-1].usable)
                 for array in before
                 if far[place].get(array, 0.0) <= machine.caches[-1].usable
             )
