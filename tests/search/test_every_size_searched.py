@@ -399,12 +399,12 @@ def for_every_size(name: str, effort: Effort = FEW_SEARCHED) -> EverySize | str:
         return every_size_of_searched(Symbolic.of(symbolic), ranges, ranking.variants, setting)
 
 
-def compared(name: str, found: EverySize) -> None:
+def compared(name: str, found: EverySize, flags: Sequence[str] = FLAGS) -> None:
     """Run the output and the input at all sizes of a case."""
     case, ranking = CASES[name], ranked(name)
     scop = ranking.program.read
     code = found.beside(ranking.variants[0].generated)
-    library = compile_c([splice(scop.source, [(scop, code)], "")], FLAGS)
+    library = compile_c([splice(scop.source, [(scop, code)], "")], flags)
     original = compile_c([case.source], ("-O1", "-ffp-contract=off"))
     rng, guarded = np.random.default_rng(1), Guarded()
     kind = np.float32 if case.kind == "float" else np.float64
