@@ -94,6 +94,13 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
     for i, guard in enumerate(size_guards(scop)):
         parameters.append(f"{'int' if abs(guard.value) <= _INT_MAX else 'long'} {guard.name}")
         arguments.append(f"polydl_sizes[{i}]")
+    # Constants of the function, which the extents of its arrays may name.
+    constants = [text for text in region.declared_outside if " = " in text and not text.startswith("enum ")]
+    enumerators = [text for text in region.declared_outside if text.startswith("enum {")]
+    for text in constants:
+        declared, _, value = text.partition(" = ")
+        parameters.append(declared)
+        arguments.append(value)
     for i, array in enumerate(passed_arrays(scop)):
         is_global = array.storage is Storage.GLOBAL
         if is_global:
@@ -120,7 +127,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
             else:
                 parameters.append(_with_restrict(array))
     declarations += _laid_out(scop)
-    declarations += [f"{declaration};" for declaration in region.declared_outside]
+    declarations += [f"{text};" for text in region.declared_outside if text not in (*constants, *enumerators)]
     declarations += [f"{name} = {value};" for name, value in region.starts.items()]
     declarations += structs.declarations()
     directives = "\n".join(_directives(text[region.helpers : region.start]))
@@ -133,7 +140,13 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
         .get_template("harness_unit.c.j2")
         .render(
             before=file_line.format(1) + before + "\n" + directives + "\n" + "#endif\n" * open_conditionals,
-            prologue="\n".join([*structs.objects(), its_line + protected(scop.source, code.prologue)]),
+            prologue="\n".join(
+                [
+                    *(f"{text};" for text in enumerators),
+                    *structs.objects(),
+                    its_line + protected(scop.source, code.prologue),
+                ]
+            ),
             parameters=", ".join(parameters) or "void",
             declarations="\n".join(declarations),
             region=line + code.region,

@@ -112,9 +112,12 @@ void f(int n, const unsigned long *restrict x, unsigned long *restrict y) {
     static const long least = -9223372036854775807L - 1;
     enum { MORE = 5 };
     int step = 2;
-    const int shift = SHIFT + step;
+    const int shift = SHIFT + step, rows = 3;
+    unsigned long table[rows][MORE];
     for (int i = 0; i < n; i++)
-        y[i] = (x[i + step] % prime + MORE + (unsigned long)least) << shift;
+        table[i % rows][i % MORE] = x[i];
+    for (int i = 0; i < n; i++)
+        y[i] = table[i % rows][i % MORE] + (x[i + step] % prime + MORE + (unsigned long)least) << shift;
 }
 """,
         {"n": 12},
