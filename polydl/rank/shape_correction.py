@@ -23,8 +23,10 @@ import numpy as np
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.recipe import Recipe
 
-_NAMES_OF_LOOPS = frozenset({"loop", "loops", "order", "rows", "columns", "reduce", "after", "statement", "barriers"})
-"""Fields of transforms that hold names of the program: another program has others."""
+_NAMES = frozenset(
+    {"loop", "loops", "order", "rows", "columns", "reduce", "after", "statement", "barriers", "first", "into", "summed"}
+)
+"""Fields of transforms that hold names of the program (or numbers, which count): another program has others."""
 _SHAPE, _RESOURCE = 0.02, 0.03
 """Standard deviations of a shape's and of a resource's logarithm of a factor before anything was timed."""
 _NOISE = 0.06
@@ -44,12 +46,13 @@ def shapes_of(recipe: Recipe) -> Counter[str]:
             told = [
                 f"{name}={value}"
                 for name, value in fields.items()
-                if name not in _NAMES_OF_LOOPS and isinstance(value, int | str) and value != ""
+                if isinstance(value, int) or (isinstance(value, str) and value and name not in _NAMES)
             ]
             found[" ".join([kind, *told])] += 1
             for name in ("reduce", "loops"):
-                found[f"{kind} of {len(fields.get(name, ()))} {name}"] += name in fields
-    return +found
+                if isinstance(value := fields.get(name), list | tuple):
+                    found[f"{kind} of {len(value)} {name}"] += 1
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 
 from polydl.rank.shape_correction import Correction, Timings, fitted, shapes_of
 from polydl.schedule.recipe import NestRecipe, Recipe
-from polydl.schedule.transforms import Microkernel, Pack, Parallelize, Tile
+from polydl.schedule.transforms import Fuse, Merge, Microkernel, Pack, Parallelize, Schedule, Tile, Vectorize
 
 RNG = np.random.default_rng(1)
 
@@ -44,6 +44,14 @@ def test_shapes_carry_no_names_of_the_program() -> None:
     }  # fmt: skip
     assert shapes_of(recipe(4, packed=True, loop="a")) == shapes_of(recipe(4, packed=True, loop="b"))
     assert shapes_of(recipe(4, packed=True)) != shapes_of(recipe(6, packed=True))
+
+
+def test_every_kind_of_transform_has_a_shape() -> None:
+    kinds = (Merge("S0", 2, (16,)), Fuse("S0", ("i",)), Vectorize(("i",)), Schedule("isl", (32,)))
+    found = shapes_of(Recipe((NestRecipe("S0", kinds),)))
+    assert found["Merge loops=2"] == found["Fuse of 1 loops"] == 1
+    assert {name.split()[0] for name in found} == {type(kind).__name__ for kind in kinds}
+    assert not any("S0" in name for name in found)
 
 
 def test_a_block_that_is_slower_than_estimated_is_found_whatever_the_level_of_the_times() -> None:
