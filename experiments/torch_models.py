@@ -30,6 +30,17 @@ PAUSE = 0.02
 """Least seconds of one sample."""
 
 
+class Attention(nn.Module):
+    """Of queries, keys and values in rows of heads."""
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+
+
 class TransformerBlock(nn.Module):
     """Pre-norm attention and feed-forward network, as in GPT-2."""
 
@@ -309,6 +320,10 @@ MODELS: dict[str, Callable[[int], tuple[nn.Module, Inputs]]] = {
     "mlp": lambda n: (mlp(512, 10), (torch.randn(n, 512),)),
     "transformer block": lambda n: (TransformerBlock(256, 4), (torch.randn(n, 128, 256),)),
     "ResNet block": lambda n: (ResNetBlock(256), (torch.randn(n, 256, 14, 14),)),
+    "BERT layer": lambda n: (BertLayer(768, 12), (torch.randn(n, 128, 768), torch.ones(n, 1, 1, 128).bool())),
+    "GPT-2 layer": lambda n: (TransformerBlock(768, 12), (torch.randn(n, 128, 768),)),
+    "attention": lambda n: (Attention(causal=False), tuple(torch.randn(n, 12, 384, 64) for _ in range(3))),
+    "causal attention": lambda n: (Attention(causal=True), tuple(torch.randn(n, 12, 512, 64) for _ in range(3))),
     "ConvNeXt block": lambda n: (ConvNeXtBlock(96), (torch.randn(n, 96, 56, 56),)),
     "norm chain": lambda n: (NormChain(768), (torch.randn(n, 128, 768), torch.randn(n, 128, 768))),
     "pointwise": lambda n: (Pointwise(), (torch.randn(n, 128, 768), torch.randn(n, 128, 768))),

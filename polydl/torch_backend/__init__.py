@@ -21,10 +21,12 @@ The interface between what finds regions and runs them, and what turns their nod
   strides of its `meta["val"]`; an output that only other groups of the region read may have strides of its own. A group
   writes each element of an output that belongs to the tensor, before it reads it; buffers of outputs hold anything
   before. Two inputs may overlap each other (or be the same memory); outputs overlap nothing.
+- `Group.scratch`: bytes of memory that the function is given behind its outputs and may leave anything in.
 - `Group.text(name) -> str`: a C file that includes what it needs and has `void NAME(const T *a0, …, T *o0, …)`:
-  inputs, then outputs, in order (array parameters are the same to C); region marked by `#pragma scop`. Names of arrays
-  and sizes follow the order of first use, so that equal groups give equal text for equal names. Literals stand in the
-  text with all their digits. FX nodes are named in comments only if equal groups still give equal text.
+  inputs, outputs, then scratch memory, in order (array parameters are the same to C); region marked by
+  `#pragma scop`. Names of arrays and sizes follow the order of first use, so that equal groups give equal text for
+  equal names. Literals stand in the text with all their digits. FX nodes are named in comments only if equal groups
+  still give equal text.
 - `Group.work -> float`: estimated floating-point operations plus bytes moved, for the order of the search.
 - Addresses of inputs need not be aligned beyond their element; those of outputs and of values between groups are
   multiples of 64.

@@ -135,17 +135,21 @@ def export(
     kwargs: Mapping[str, Any] | None = None,
     name: str = "model",
     options: Mapping[str, object] | None = None,
+    dynamic_shapes: Any = None,
 ) -> Exported:
     """Write a model as C: a header, a file of C that loads weights and runs the model, one of each group of operators,
     the weights in a binary file, a program that compares with what PyTorch computed of `args`, and a Makefile, whose
     `make test` runs it without Python.
 
-    `args` and `kwargs` are those of the model, and fix its sizes; inputs and outputs of the C are tensors in rows
-    without gaps. `name` begins the names of files and functions; options are those of the backend.
+    `args` and `kwargs` are those of the model, and fix its sizes but for those that `dynamic_shapes` names, as
+    torch.export knows it: each call of the C says these. Inputs and outputs of the C are tensors in rows without gaps.
+    `name` begins the names of files and functions; options are those of the backend.
     Raises InputError where torch.export cannot take the model with these arguments, and PolyDLError that names all
     operators without loops.
     """
-    return written(model, args, folder, _LOWERINGS, kwargs=kwargs, name=name, options=options)
+    return written(
+        model, args, folder, _LOWERINGS, kwargs=kwargs, name=name, options=options, dynamic_shapes=dynamic_shapes
+    )
 
 
 def explain(

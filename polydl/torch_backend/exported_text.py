@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polydl.base.version
 from polydl.base.errors import InputError
 from polydl.measure.unit import environment
+from polydl.torch_backend.region_plan import Bound
 
 _RANK = 7
 """Most dimensions of a tensor."""
@@ -37,6 +38,9 @@ class Tensor:
     offset: int
     """Of a weight: bytes from the first weight."""
     bytes: int
+
+    spelled: tuple[int, ...] = ()
+    """Its sizes, some of which may depend on those of the model."""
 
     @property
     def short(self) -> str:
@@ -69,15 +73,15 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """What elements of a tensor of indices must be."""
+class ModelSize:
+    """A size of inputs that each call of the model says."""
 
-    buffer: Buffer
-    bytes: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    of: str
+    """Where it is, for people."""
     least: int
     most: int
+    tested: int
+    """What it is in the test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +92,17 @@ class Program:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     weights: Sequence[Tensor]
+    sizes: Sequence[ModelSize]
     weights_bytes: int
     arena_bytes: int
-    calls: Sequence[tuple[str, Sequence[Buffer], Sequence[Check]]]
-    """Name of the group, its arguments, and what is checked before."""
+    calls: Sequence[tuple[str, Sequence[Buffer], Sequence[tuple[Buffer, Bound]]]]
+    """Name of the group, its arguments, and where indices lie that are checked before."""
     copies: Sequence[tuple[Buffer, Buffer, int]]
     """To, from, bytes: the model's tensors that a run changes."""
     changes: Sequence[int]
     """Numbers of the weights that a run changes."""
+    sized: Mapping[str, bool]
+    """Whether a group takes sizes, by its name."""
     groups: Mapping[str, str]
     """C of each group by its name."""
     cc: str

@@ -38,6 +38,8 @@ from polydl.torch_backend.region_plan import Group, Made, RegionPlan
 
 _HEAVY = 1e6
 """Work of a group from which its products had better run in blocks."""
+_IN_CACHE = 1 << 20
+"""Bytes that one nest writes and another reads which stay in a cache meanwhile."""
 _PRODUCTS = frozenset(
     getattr(torch.ops.aten, name)
     for name in (
@@ -284,8 +286,10 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
         if name in asked or name in waits:
             continue
         try:
-            arguments = len(group.inputs) + len(group.outputs)
-            asked[name] = group_code.asked(group.text, arguments, o, search=name in searched, branches=group.branches)
+            arguments = len(group.inputs) + len(group.outputs) + len(group.scratch)
+            asked[name] = group_code.asked(
+                group.text, arguments, o, search=name in searched, branches=group.branches, sizes=group.sizes
+            )
         except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
             waits[name] = partial(_raise, error)
     jobs = [one for one in asked.values() if isinstance(one, Job)]
@@ -304,17 +308,21 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
             except Exception as error:  # noqa: BLE001  # as above
                 fails(group, error)
                 continue
-            if code.how == "ranked" and not code.kernels and not o.strict and _is_heavy_product(group):
-                for node in group.nodes:
-                    failed.nodes[node] = reason(node, "no microkernel fits its products: PyTorch's library is faster")
+            why = None if o.strict or code.how != "ranked" else _faster_in_pytorch(group, code)
+            if why is not None:
+                failed.nodes.update((node, reason(node, why)) for node in group.nodes)
     return made
 
 
-def _is_heavy_product(group: Group) -> bool:
-    """Whether nearly all of a group's time is in sums of products, for which PyTorch has a library."""
-    return group.work >= _HEAVY and any(
-        getattr(node.target, "overloadpacket", None) in _PRODUCTS for node in group.nodes
-    )
+def _faster_in_pytorch(group: Group, code: GroupCode) -> str | None:
+    """Why a group whose time is nearly all in sums of products, for which PyTorch has a library, is left to that."""
+    if group.work < _HEAVY or not any(getattr(one.target, "overloadpacket", None) in _PRODUCTS for one in group.nodes):
+        return None
+    if not code.kernels:
+        return "no microkernel fits its products: PyTorch's library is faster"
+    if sum(group.scratch) > _IN_CACHE and not code.shared:
+        return "its nests share no loops, and what passes between them fits no cache: PyTorch's kernel is faster"
+    return None
 
 
 def _begun(job: Job, compilers: Compilers) -> Callable[[], GroupCode]:

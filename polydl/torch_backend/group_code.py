@@ -22,9 +22,10 @@ from polydl.options import Options
 from polydl.target.detect import read_processor
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.group_search import OBJECTS, TEXTS, Job, Searched, from_document
+from polydl.torch_backend.loop_program import SizeName
 
 ENTRY = "polydl_call"
-_FORMAT = 6
+_FORMAT = 7
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 
 
@@ -44,6 +45,8 @@ class GroupCode:
     """What the search told people."""
     kernels: int
     """Places where microkernels run."""
+    shared: int
+    """Nests that share loops with others."""
     written: str
     """The C text of the group."""
     text: str
@@ -71,11 +74,18 @@ def name_of(text: Callable[[str], str]) -> str:
 
 
 def asked(
-    text: Callable[[str], str], arguments: int, o: BackendOptions, *, search: bool, branches: bool
+    text: Callable[[str], str],
+    arguments: int,
+    o: BackendOptions,
+    *,
+    search: bool,
+    branches: bool,
+    sizes: Sequence[SizeName] = (),
 ) -> GroupCode | Job:
-    """The code of a group, `text(name)` its C and `arguments` the number of its arrays, or, where it was not made
-    before, what is to be done for it. `branches` says whether the text has loads under conditions, which some compilers
-    get wrong; what is searched may have them in any case. Raises ToolchainError where there is no such compiler."""
+    """The code of a group, `text(name)` its C, `arguments` the number of its arrays and `sizes` what it is given in
+    front of them, or, where it was not made before, what is to be done for it. `branches` says whether the text has
+    loads under conditions, which some compilers get wrong; what is searched may have them in any case. Raises
+    ToolchainError where there is no such compiler."""
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
     flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
@@ -83,8 +93,9 @@ def asked(
     found = known(key, name, how)
     if found is not None:
         return found
-    end = entry(name, arguments, ENTRY)
-    return Job(key, name, text(name), end, how, flags, o.cc, o.threads, o.reassociate, o.fast_math)
+    end = entry(name, arguments, ENTRY, sizes)
+    ranges = {one.name: (one.least, one.most) for one in sizes}
+    return Job(key, name, text(name), end, how, flags, o.cc, o.threads, o.reassociate, o.fast_math, ranges)
 
 
 def known(key: str, name: str, how: str) -> GroupCode | None:
@@ -132,6 +143,7 @@ def loaded(key: str, name: str, how: str, searched: Searched, path: Path) -> Gro
         searched.variants,
         searched.notes,
         searched.kernels,
+        searched.shared,
         searched.written,
         searched.text,
         path,
@@ -142,10 +154,13 @@ def loaded(key: str, name: str, how: str, searched: Searched, path: Path) -> Gro
         return _loaded.setdefault(key, code)
 
 
-def entry(name: str, arguments: int, called: str) -> str:
-    """C of a function `called` that takes the addresses of all arguments of the function `name`, and calls it."""
-    given = ", ".join(f"polydl_arguments[{i}]" for i in range(arguments))
+def entry(name: str, arguments: int, called: str, sizes: Sequence[SizeName] = ()) -> str:
+    """C of a function `called` that takes the addresses of all arguments of the function `name`, and calls it; where
+    that has sizes, it takes those of the model first."""
+    given = [f"(int)polydl_sizes[{one.number}]" for one in sizes]
+    given += [f"polydl_arguments[{i}]" for i in range(arguments)]
+    first = "const int64_t *polydl_sizes, " if sizes else ""
     return (
-        f'\n__attribute__((visibility("default"))) void {called}(void *const *polydl_arguments)\n'
-        f"{{\n    {name}({given});\n}}\n"
+        f'\n__attribute__((visibility("default"))) void {called}({first}void *const *polydl_arguments)\n'
+        f"{{\n    {name}({', '.join(given)});\n}}\n"
     )

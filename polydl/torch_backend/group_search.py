@@ -16,9 +16,9 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -65,6 +65,8 @@ class Job:
     threads: int | None
     reassociate: bool
     fast_math: bool
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Least and greatest value of each size that the function takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,14 @@ class Searched:
     """What the search told people."""
     kernels: int
     """Places where microkernels run."""
+    shared: int = 0
+    """Nests that share loops with others."""
 
 
 def from_document(said: Any) -> Searched:
     """What `asdict` and JSON made of a `Searched`."""
-    return Searched(said["written"], said["text"], tuple(said["variants"]), tuple(said["notes"]), said["kernels"])
+    return Searched(said["written"], said["text"], tuple(said["variants"]), tuple(said["notes"]), said["kernels"],
+                    said["shared"])  # fmt: skip
 
 
 def searched(job: Job) -> Searched:
@@ -103,14 +108,17 @@ def optimized(job: Job) -> Searched:
     measured = job.how == "measured"
     options = Options(
         function=job.name, threads=job.threads, cc=job.cc, reassociate=job.reassociate, fast_math=job.fast_math,
-        top_k=3, cflags=job.flags, space="default" if measured else "small", effort=Effort() if measured else _UNTUNED,
+        top_k=3, cflags=job.flags, sizes={name: range(least, most + 1) for name, (least, most) in job.sizes.items()},
+        space="default" if measured else "small", effort=Effort() if measured else _UNTUNED,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = optimize(job.written, Path(folder, "group.c"), options, run=measured)
-    variants = tuple(one.chosen.id for one in found.scops if one.chosen is not None)
-    used = sum(1 for one in found.scops if one.chosen is not None for _ in kernels(one.chosen.tree))
-    return Searched(job.written, found.text, variants, tuple(dict.fromkeys(str(one.message) for one in told)), used)
+    chosen = [one.chosen for one in found.scops if one.chosen is not None]
+    used = sum(1 for one in chosen for _ in kernels(one.tree))
+    shared = sum(1 for one in chosen for part in one.parts if part.merge is not None)
+    notes = tuple(dict.fromkeys(str(one.message) for one in told))
+    return Searched(job.written, found.text, tuple(one.id for one in chosen), notes, used, shared)
 
 
 def compiled(job: Job, text: str) -> Path:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from torch import fx
 
+from polydl.torch_backend.chained_groups import Link, chains, one_of
 from polydl.torch_backend.graph_values import Value, value_of
 from polydl.torch_backend.joined_loops import joined
 from polydl.torch_backend.loop_index import ZERO, Index, Quotient, Remainder, Var
@@ -19,6 +21,7 @@ from polydl.torch_backend.loop_program import (
     Load,
     Loop,
     Program,
+    SizeName,
     Statement,
     Store,
     When,
@@ -90,8 +93,18 @@ class Group:
         """Whether something is loaded or computed only where a condition holds."""
         return branches(self.program.body)
 
+    @property
+    def scratch(self) -> tuple[int, ...]:
+        """Bytes of memory that the function takes behind its outputs."""
+        return tuple(prod(one.shape) * one.type.bytes for one in self.program.scratch)
+
+    @property
+    def sizes(self) -> tuple[SizeName, ...]:
+        """Sizes that the function takes in front of its inputs."""
+        return self.program.sizes
+
     def text(self, name: str) -> str:
-        """A C file with a function of this name: inputs, then outputs."""
+        """A C file with a function of this name: inputs, then outputs, then scratch memory."""
         return c_text(self.program, name, ", ".join(dict.fromkeys(target_name(node) for node in self.nodes)))
 
 
@@ -104,7 +117,8 @@ def groups(nodes: Sequence[fx.Node], wanted: Iterable[fx.Node]) -> list[Group]:
     for group in made:
         for one in group.reads:
             readers.setdefault(one, set()).add(group.number)
-    found = []
+    found: list[Group] = []
+    links: list[Link] = []
     for group in made:
         outputs = [
             value for member in group.members for value in values_of(member, inner)
@@ -112,7 +126,29 @@ def groups(nodes: Sequence[fx.Node], wanted: Iterable[fx.Node]) -> list[Group]:
         ]  # fmt: skip
         if outputs:
             found.append(_finished(group, outputs, inner))
-    return found
+            links.append(_link(group, found[-1]))
+    return [
+        _chained([found[n] for n in chain], one_of([links[n] for n in chain], wanted_nodes)) for chain in chains(links)
+    ]
+
+
+def _link(group: _Open, made: Group) -> Link:
+    indices = frozenset(made.inputs[position].node for position, _, _ in made.index_ranges)
+    return Link(frozenset(group.kinds), made.inputs, made.outputs, made.program, indices)
+
+
+def _chained(found: Sequence[Group], link: Link) -> Group:
+    """One group of several, as functions of which the link is made, its loops joined."""
+    bounds: dict[int, tuple[int, int]] = {}
+    for one in found:
+        for position, least, most in one.index_ranges:
+            number = next(n for n, value in enumerate(link.inputs) if value.node is one.inputs[position].node)
+            known = bounds.get(number, (least, most))
+            bounds[number] = max(known[0], least), min(known[1], most)
+    return Group(
+        tuple(node for one in found for node in one.nodes), link.inputs, link.outputs, joined(link.program),
+        sum(one.work for one in found), tuple((n, *bounds[n]) for n in sorted(bounds)),
+    )  # fmt: skip
 
 
 def values_of(node: fx.Node, inner: frozenset[fx.Node]) -> list[fx.Node]:
@@ -433,7 +469,8 @@ class _Emission:
 
     def program(self) -> Program:
         given = tuple(array for array, _ in self.inputs.values())
-        return Program(given, tuple(array for array, _ in self.outputs.values()), tuple(self.writer.body))
+        outputs = tuple(array for array, _ in self.outputs.values())
+        return Program(given, outputs, tuple(self.writer.body), tuple(self.writer.scratch))
 
 
 Splits = dict[int, tuple[int, ...]]
@@ -455,7 +492,6 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
         if more == splits:
             break
         splits = more
-    program = joined(program)
     inputs = tuple(value_of(node) for node in emission.inputs)
     values = tuple(value_of(node) for node in outputs)
     ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)

@@ -214,5 +214,6 @@ def _rewritten(program: Program, pairs: set[Pair], rows: set[Rows]) -> Program:
                 return Declare(arrays.get(array, array), None if first is None else value(first))
         return one
 
-    inputs, outputs = (tuple(arrays.get(one, one) for one in given) for given in (program.inputs, program.outputs))
-    return Program(inputs, outputs, tuple(body(program.body)))
+    every = (program.inputs, program.outputs, program.scratch)
+    inputs, outputs, scratch = (tuple(arrays.get(one, one) for one in given) for given in every)
+    return Program(inputs, outputs, tuple(body(program.body)), scratch)

@@ -119,12 +119,30 @@ Statement = Loop | Declare | Store | When | Comment
 
 
 @dataclass(frozen=True, slots=True)
+class SizeName:
+    """A size that the caller gives."""
+
+    number: int
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        """In C."""
+        return f"n{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A function: arrays that it reads, arrays that it writes, and what it does."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
     body: tuple[Statement, ...]
+    scratch: tuple[Array, ...] = ()
+    """Memory that the caller gives behind the outputs; nobody reads what is left there."""
+    sizes: tuple[SizeName, ...] = ()
+    """Parameters in front of the inputs, on which numbers of the program depend."""
 
 
 def statements(body: tuple[Statement, ...] | list[Statement]) -> Iterator[Statement]:

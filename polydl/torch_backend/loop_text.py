@@ -33,10 +33,14 @@ _NAMES = "ijklmnpqrstuvw"
 def c_text(program: Program, name: str, comment: str = "") -> str:
     """The file: includes, and the function, whose region is marked; `comment` stands above it."""
     restrict = "restrict "
-    given = [_parameter(one, "const ", "") for one in program.inputs]
-    given += [_parameter(one, "", restrict) for one in program.outputs]
+    given = [f"int {one.name}" for one in program.sizes]
+    given += [_parameter(one, "const ", "") for one in program.inputs]
+    given += [_parameter(one, "", restrict) for one in (*program.outputs, *program.scratch)]
     lines = [f"/* {comment} */"] * bool(comment)
     lines += [f"void {name}({', '.join(given)})", "{", "#pragma scop"]
+    for size in program.sizes:
+        lines += [f"#pragma polydl assume({size.name} >= {size.least} && {size.name} <= {size.most})"]
+    lines += [f"#pragma polydl dead({', '.join(one.name for one in program.scratch)})"] * bool(program.scratch)
     lines += _block(program.body, {}, 1)
     lines += ["#pragma endscop", "}", ""]
     text = "\n".join(lines)
@@ -153,8 +157,9 @@ def _expr(value: Expr, names: Names) -> str:
 
 def _test(index: Index, names: Names) -> str:
     """`index >= 0`, with what is subtracted on the other side."""
-    left = Index(tuple((a, n) for a, n in index.terms if n > 0), max(index.constant, 0))
-    right = Index(tuple((a, -n) for a, n in index.terms if n < 0), max(-index.constant, 0))
+    constants = (index.constant, 0) if index.constant > 0 else (0, -index.constant)
+    left = Index(tuple((a, n) for a, n in index.terms if n > 0), constants[0])
+    right = Index(tuple((a, -n) for a, n in index.terms if n < 0), constants[1])
     if not left.terms:
         return f"{_index(right, names)} < {left.constant + 1}"
     return f"{_index(left, names)} >= {_index(right, names)}"

@@ -55,6 +55,8 @@ class Writer:
         self._guards = 0
         self._splits = splits or {}
         """By the number of a loop (in the order in which they are made) what the outer ones of several count by."""
+        self.scratch: list[Array] = []
+        """Arrays that nobody reads behind the loops."""
         self.scalars: dict[Array, frozenset[Var]] = {}
         """The scalars that were declared, and the variables on which each depends."""
 
@@ -146,11 +148,10 @@ class Writer:
         self.scalars[array] = self._blocks[-1].bound
         return Load(array, ())
 
-    def array(self, element: ElementType, shape: tuple[int, ...], name: str = "t") -> Array:
-        """A new array of the function."""
-        array = self._local(element, shape, name)
-        self._blocks[0].statements.insert(0, Declare(array))
-        return array
+    def array(self, element: ElementType, shape: tuple[int, ...], name: str) -> Array:
+        """Memory for results of one nest that another one reads."""
+        self.scratch.append(self._local(element, shape, name))
+        return self.scratch[-1]
 
     def _local(self, element: ElementType, shape: tuple[int, ...], name: str) -> Array:
         self._locals += 1

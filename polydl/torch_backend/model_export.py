@@ -24,16 +24,19 @@ from polydl.base.errors import InputError, PolyDLError
 from polydl.base.output_files import write, write_bytes
 from polydl.measure.compiler_faults import MASKED_LOADS, avoiding
 from polydl.options import Options
-from polydl.torch_backend import group_code, region_plan
+from polydl.torch_backend import fold, group_code, region_plan
 from polydl.torch_backend.backend_options import BackendOptions, read
 from polydl.torch_backend.checked_call import RELATIVE, Checked
 from polydl.torch_backend.decompositions import traced
-from polydl.torch_backend.exported_text import Buffer, Check, Program, Tensor, files, weights_file
+from polydl.torch_backend.exported_text import Buffer, ModelSize, Program, Tensor, files, weights_file
 from polydl.torch_backend.graph_compiler import Failed, Lowerings, build, prepared
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import value_of
+from polydl.torch_backend.model_sizes import ModelSizes, sizes_of
 from polydl.torch_backend.node_kinds import is_view, kinds
 from polydl.torch_backend.region_plan import RegionPlan
+from polydl.torch_backend.sized_groups import for_all_sizes
+from polydl.torch_backend.sized_programs import DiffersError, united
 
 _ALIGNMENT = 64
 
@@ -86,6 +89,7 @@ def written(
     kwargs: Mapping[str, Any] | None = None,
     name: str = "model",
     options: Mapping[str, object] | None = None,
+    dynamic_shapes: Any = None,
 ) -> Exported:
     """See `polydl.torch_backend.export`."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
@@ -97,17 +101,64 @@ def written(
     with torch.no_grad():
         found = _traced(model, given, dict(kwargs or {}))
         expected = Checked.reference(found.gm)(*(copy.deepcopy(one) for one in found.tensors))
-        _dense_outputs(found.gm)
-        static = [i for i in found.weights if i not in found.states.values()]
-        gm, parts = prepared(found.gm, static, o, lowerings)
-        _all_lowered(gm, lowerings)
+        sizes = None if dynamic_shapes is None else sizes_of(model, given, dict(kwargs or {}), dynamic_shapes)
+        if sizes is None:
+            spelled = None
+            gm, parts = _prepared(found, o, lowerings)
+        else:
+            graphs = [_prepared(_traced(model, *sizes.arguments(one)), o, lowerings) for one in sizes.points]
+            folds = [_computed(parts, found.tensors) for _, parts in graphs]
+            if not all(_equal(folds[0], one) for one in folds):  # of weights and sizes: computed in each run
+                o = replace(o, weights="live")
+                graphs = [_prepared(_traced(model, *sizes.arguments(one)), o, lowerings) for one in sizes.points]
+            gm, parts = graphs[0]
+            every = [one for one, _ in graphs]
+            spelled = _spelled(sizes, every)
+            lowerings = replace(lowerings, groups=for_all_sizes(sizes, every, lowerings))
         plan = _plan(gm, o, lowerings)
-        tensors, names = list(found.tensors), list(found.names)
+        names = list(found.names)
         for part in parts:
-            results = fx.Interpreter(part.gm).run(*(tensors[i] for i in part.inputs))
             names += [f"of {', '.join(names[i] for i in part.inputs)} ({k})" for k in range(part.results)]
-            tensors += results
-    return _write(Path(folder), name, found, gm, plan, tensors, names, expected, o)
+        tensors = [*found.tensors, *_computed(parts, found.tensors)]
+    return _write(Path(folder), name, found, gm, plan, tensors, names, expected, o, sizes, spelled)
+
+
+def _computed(parts: Sequence[fold.Part], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What depends on weights alone."""
+    return [one for part in parts for one in fx.Interpreter(part.gm).run(*(tensors[i] for i in part.inputs))]
+
+
+def _equal(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+def _prepared(found: _Traced, o: BackendOptions, lowerings: Lowerings) -> tuple[fx.GraphModule, list[fold.Part]]:
+    """The graph of a model as operators with loops, and what depends on its weights alone."""
+    _dense_outputs(found.gm)
+    static = [i for i in found.weights if i not in found.states.values()]
+    gm, parts = prepared(found.gm, static, o, lowerings)
+    _all_lowered(gm, lowerings)
+    return gm, parts
+
+
+def _spelled(sizes: ModelSizes, graphs: Sequence[fx.GraphModule]) -> dict[str, tuple[int, ...]]:
+    """Sizes of inputs and outputs of a graph by the name of their node, as functions of those of the model. Raises
+    PolyDLError."""
+
+    def shapes(gm: fx.GraphModule) -> list[tuple[int, ...]]:
+        return [tuple(node.meta["val"].shape) for node in _ends(gm)]
+
+    try:
+        found = united([shapes(one) for one in graphs], sizes.fit)
+    except DiffersError as error:
+        raise PolyDLError(f"an input or output is not affine in sizes: {error}") from error
+    return {node.name: one for node, one in zip(_ends(graphs[0]), found, strict=True)}
+
+
+def _ends(gm: fx.GraphModule) -> list[fx.Node]:
+    """Inputs, then outputs."""
+    (output,) = gm.graph.find_nodes(op="output")
+    return [*gm.graph.find_nodes(op="placeholder"), *output.args[0]]
 
 
 def _traced(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Traced:
@@ -220,9 +271,9 @@ def _whole(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _described(name: str, value: torch.Tensor, offset: int = 0) -> Tensor:
-    kind = str(value.dtype).removeprefix("torch.")
-    return Tensor(name, kind, tuple(value.shape), tuple(value.stride()), offset, _span(value) * value.dtype.itemsize)
+def _described(name: str, value: torch.Tensor, offset: int = 0, spelled: tuple[int, ...] = ()) -> Tensor:
+    kind, size = str(value.dtype).removeprefix("torch."), _span(value) * value.dtype.itemsize
+    return Tensor(name, kind, tuple(value.shape), tuple(value.stride()), offset, size, spelled)
 
 
 def _span(value: torch.Tensor) -> int:
@@ -240,7 +291,8 @@ def _bytes(value: torch.Tensor) -> bytes:
 
 def _write(
     folder: Path, name: str, found: _Traced, gm: fx.GraphModule, plan: RegionPlan, tensors: Sequence[torch.Tensor],
-    names: Sequence[str], expected: Sequence[torch.Tensor], o: BackendOptions,
+    names: Sequence[str], expected: Sequence[torch.Tensor], o: BackendOptions, sizes: ModelSizes | None,
+    spelled: Mapping[str, tuple[int, ...]] | None,
 ) -> Exported:  # fmt: skip
     placeholders = {node: i for i, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     (output,) = gm.graph.find_nodes(op="output")
@@ -270,25 +322,35 @@ def _write(
     order = [*(v.node for v in plan.inputs), *(v.node for v in plan.outputs)]
     places = [*(buffers[node] for node in order), *(Buffer("arena", offset) for offset in plan.offsets)]
     weights = tuple(_described(names[i], tensors[i], offsets[i]) for i in own)
-    inputs = tuple(_described(found.names[i], tensors[i]) for i in user_inputs)
-    outputs = tuple(_described(found.outputs[i], expected[i].contiguous()) for i in user_outputs)
-
-    def checks(step: region_plan.Step) -> tuple[Check, ...]:
-        return tuple(
-            Check(places[one.number], one.bytes, one.sizes, one.strides, one.least, one.most) for one in step.bounds
-        )
-
-    calls = tuple((one.made.code.name, tuple(places[n] for n in one.numbers), checks(one)) for one in plan.steps)
+    inputs = tuple(
+        _described(found.names[i], tensors[i], 0, (spelled or {}).get(node.name, ()))
+        for node, i in placeholders.items()
+        if i in user_inputs
+    )
+    outputs = tuple(
+        _described(found.outputs[i], expected[i].contiguous(), 0, (spelled or {}).get(results[i].name, ()))
+        for i in user_outputs
+    )
+    calls = tuple(
+        (step.made.code.name, [places[n] for n in step.numbers], [(places[one.number], one) for one in step.bounds])
+        for step in plan.steps
+    )
     groups = {
-        code.name: code.text + group_code.entry(code.name, len(step.numbers), f"{code.name}_call")
+        code.name: code.text
+        + group_code.entry(code.name, len(step.numbers), f"{code.name}_call", step.made.group.sizes)
         for step in plan.steps
         for code in (step.made.code,)
     }
+    sized = {step.made.code.name: bool(step.made.group.sizes) for step in plan.steps}
+    own_sizes = () if sizes is None else tuple(
+        ModelSize(of, one.least, one.most, tested)
+        for of, one, tested in zip(sizes.of, sizes.names, sizes.example, strict=True)
+    )  # fmt: skip
     toolchain = Options(cc=o.cc).toolchain()
     changes = tuple(k for k, i in enumerate(own) if i in found.states.values())
     texts = files(
         Program(
-            name, inputs, outputs, weights, size, arena, calls, copies, changes, groups,
+            name, inputs, outputs, weights, own_sizes, size, arena, calls, copies, changes, sized, groups,
             toolchain.cc, (*toolchain.cflags, *avoiding(MASKED_LOADS, toolchain)), toolchain.ldflags,
             {str(dtype).removeprefix("torch."): value for dtype, value in RELATIVE.items()},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol
 
 from torch import fx
@@ -12,6 +13,7 @@ from polydl.torch_backend import arena_layout
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import Value
 from polydl.torch_backend.group_code import GroupCode
+from polydl.torch_backend.loop_program import SizeName
 
 
 class Group(Protocol):
@@ -23,6 +25,10 @@ class Group(Protocol):
     def inputs(self) -> tuple[Value, ...]: ...
     @property
     def outputs(self) -> tuple[Value, ...]: ...
+    @property
+    def scratch(self) -> tuple[int, ...]: ...
+    @property
+    def sizes(self) -> tuple[SizeName, ...]: ...
     @property
     def work(self) -> float: ...
     @property
@@ -62,7 +68,7 @@ class Step:
 
     made: Made
     numbers: tuple[int, ...]
-    """Of the values that it is given, inputs before outputs."""
+    """Of the values that it is given: inputs, outputs, scratch memory."""
     bounds: tuple[Bound, ...]
 
 
@@ -74,7 +80,7 @@ class RegionPlan:
     outputs: tuple[Value, ...]
     """Those that are wanted, in order."""
     offsets: tuple[int, ...]
-    """In the arena, of each inner value: bytes."""
+    """In the arena, of each inner value and then of each group's scratch memory: bytes."""
     arena: int
     """Its bytes."""
     steps: tuple[Step, ...]
@@ -87,7 +93,9 @@ def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
     inputs = {value.node: value for value in read}
     inner = [value for node, value in written.items() if node not in unit.wanted]
     number = {node: i for i, node in enumerate([*inputs, *unit.wanted, *(value.node for value in inner)])}
-    offsets, arena = arena_layout.offsets([_life(value, made) for value in inner])
+    scratch = [arena_layout.Life(size, i, i) for i, one in enumerate(made) for size in one.group.scratch]
+    offsets, arena = arena_layout.offsets([*(_life(value, made) for value in inner), *scratch])
+    places = count(len(number))
 
     def bounds(group: Group) -> tuple[Bound, ...]:
         checked = ((group.inputs[position], least, most) for position, least, most in group.index_ranges)
@@ -97,7 +105,8 @@ def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
         )
 
     def numbers(group: Group) -> tuple[int, ...]:
-        return tuple(number[value.node] for value in (*group.inputs, *group.outputs))
+        values = (number[value.node] for value in (*group.inputs, *group.outputs))
+        return (*values, *(next(places) for _ in group.scratch))
 
     steps = tuple(Step(one, numbers(one.group), bounds(one.group)) for one in made)
     return RegionPlan(tuple(inputs.values()), tuple(written[n] for n in unit.wanted), tuple(offsets), arena, steps)

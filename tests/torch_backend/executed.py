@@ -116,6 +116,7 @@ class Executed:
             made = torch.empty_strided(value.sizes, value.strides, dtype=value.dtype)
             env[value.node] = made.fill_(1 if value.dtype is torch.bool else 77)
         every = arguments + [env[value.node] for value in group.outputs]
+        every += [torch.full((size,), 255, dtype=torch.uint8) for size in group.scratch]  # floats of it are NaN
         text = group.text(NAME)
         self.functions[text](*(ctypes.c_void_p(one.data_ptr()) for one in every))
 

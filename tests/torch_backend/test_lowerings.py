@@ -289,3 +289,35 @@ def test_texts_are_regions_that_polydl_reads(name: str) -> None:
     function, sizes, _ = GROUPS[name]
     for group in Executed(traced(function, [torch.randn(one) for one in sizes])).groups:
         assert len(polydl.load(group.text("f")).scops) == 1
+
+
+def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    scores = q @ k.transpose(-1, -2) * 0.3
+    return (scores if mask is None else scores.masked_fill(mask, -torch.inf)).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_by_hand_is_one_function(masked: bool, tmp_path: Path) -> None:
+    """Its scores and weights are scratch memory; a result that others read as well is none."""
+    q, k, v = torch.randn(2, 5, 8), torch.randn(2, 7, 8), torch.randn(2, 7, 3)
+    mask = torch.ones(5, 7).tril() == 0
+    function = by_hand if masked else lambda q, k, v, _: by_hand(q, k, v, None)
+    made, found = run(function, [q, k, v, mask], tmp_path)
+    torch.testing.assert_close(found, function(q, k, v, mask))
+    (group,) = made.groups
+    assert (len(group.outputs), group.scratch) == (1, (280, 280))
+    assert "#pragma polydl dead(s0, s1)" in group.text("f")
+
+
+def test_a_product_that_others_read_is_not_chained(tmp_path: Path) -> None:
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scores = q @ k
+        weights = scores.softmax(-1)
+        return weights @ v, weights, (scores.sum(0) @ v).softmax(-1)
+
+    q, k, v = torch.randn(2, 5, 8), torch.randn(2, 8, 7), torch.randn(2, 7, 3)
+    made, found = run(function, [q, k, v], tmp_path)
+    for one, wanted in zip(found, function(q, k, v), strict=True):
+        torch.testing.assert_close(one, wanted)
+    assert len(made.groups) > 2
+    assert not any(group.scratch for group in made.groups)

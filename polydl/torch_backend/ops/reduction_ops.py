@@ -309,21 +309,23 @@ def _var(c: Call) -> Lowered:
     return reduced(c, rows, keeps(c), [variance, mean] if "mean" in name else [variance])
 
 
-@lowers("cumsum.default")
-def _cumsum(c: Call) -> Lowered:
+@lowers("cumsum.default", "cumprod.default")
+def _cumulative(c: Call) -> Lowered:
+    """What a row comes to up to each of its elements."""
     source, element = c.element("self"), computed(c.out().dtype)
     sizes = c.sizes()
     dim = axis_of(c["dim"], len(sizes)) if sizes else 0
+    first, op = (1, "*=") if "prod" in c.name else (0, "+=")
 
     def write(targets: Sequence[Target | None]) -> None:
         (target,) = targets
         assert target is not None
         outer = [n for d, n in enumerate(sizes) if d != dim]
         with c.w.nest(outer) as rest:
-            total = c.w.variable(element, 0, "sum")
+            total = c.w.variable(element, first, "total")
             with c.w.loop(sizes[dim] if sizes else 1) as k:
                 index = (*rest[:dim], k, *rest[dim:]) if sizes else ()
-                c.w.store(total, cast(source.at(index), element), "+=")
+                c.w.store(total, cast(source.at(index), element), op)
                 c.w.store(target(index), stored_value(total, c.out().dtype))
 
     return c.whole(write)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import inf, prod
 
 import numpy as np
@@ -35,6 +36,11 @@ def every(value: int | Sequence[int], rank: int) -> list[int]:
     return given * rank if len(given) == 1 else given
 
 
+def _rank(c: Call) -> int:
+    """The dimensions of the operator's images, by its name."""
+    return next(int(before) for before, letter in pairwise(c.name) if letter == "d" and before.isdigit())
+
+
 class Window:
     """A window that moves over the last dimensions of an image."""
 
@@ -64,17 +70,9 @@ def once_each(c: Call, ats: Sequence[Callable[[Map], Expr]]) -> Lowered:
     return Lowered(Kind.CONTRACTION, c.sizes(), tuple(results))
 
 
-@lowers("max_pool2d_with_indices.default")
-def _max_pool2d(c: Call) -> Lowered:
-    return max_pool(c, 2)
-
-
-@lowers("max_pool3d_with_indices.default")
-def _max_pool3d(c: Call) -> Lowered:
-    return max_pool(c, 3)
-
-
-def max_pool(c: Call, rank: int) -> Lowered:
+@lowers("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+def _max_pool(c: Call) -> Lowered:
+    rank = _rank(c)
     source = c.element("self")
     window = Window(c, source, rank)
     element = source.type
@@ -134,20 +132,21 @@ def _better(c: Call, value: Expr, most: Expr, where: Expr | None, place: Index) 
         c.w.store(where, position(place, I32))
 
 
-@lowers("max_pool2d_with_indices_backward.default")
+@lowers("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default")
 def _max_pool_backward(c: Call) -> Lowered:
+    rank = _rank(c)
     gradient, source, indices = c.element("grad_output"), c.element("self"), c.element("indices")
     element = computed(c.out().dtype)
     if STORED[c.out().dtype] is not element:
         c.refuse("its sums would be rounded to 16 bits in between")
-    window = Window(c, source, 2)
+    window = Window(c, source, rank)
     steps = contiguous_strides(window.space)
 
     def write(targets: Sequence[Target | None]) -> None:
         (target,) = targets
         assert target is not None
         with c.w.nest(source.sizes) as index:
-            outer, there = index[:-2], index[-2:]
+            outer, there = index[:-rank], index[-rank:]
             total = c.w.variable(element, 0, "sum")
             # Windows that hold the element: at most this many along each dimension, from the last one that begins in
             # front of it.
@@ -156,7 +155,7 @@ def _max_pool_backward(c: Call) -> Lowered:
                 place = tuple(
                     (y + p) // s - b for y, p, s, b in zip(there, window.padding, window.stride, back, strict=True)
                 )
-                condition = within(place, gradient.sizes[-2:])
+                condition = within(place, gradient.sizes[-rank:])
                 with c.w.guard():
                     here = compare("==", indices.at((*outer, *place)), position(linear(there, steps), I64))
                     value = cast(gradient.at((*outer, *place)), element)
@@ -167,22 +166,9 @@ def _max_pool_backward(c: Call) -> Lowered:
     return c.whole(write)
 
 
-@lowers("avg_pool1d.default")
-def _avg_pool1d(c: Call) -> Lowered:
-    return avg_pool(c, 1)
-
-
-@lowers("avg_pool2d.default")
-def _avg_pool2d(c: Call) -> Lowered:
-    return avg_pool(c, 2)
-
-
-@lowers("avg_pool3d.default")
-def _avg_pool3d(c: Call) -> Lowered:
-    return avg_pool(c, 3)
-
-
-def avg_pool(c: Call, rank: int) -> Lowered:
+@lowers("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
+def _avg_pool(c: Call) -> Lowered:
+    rank = _rank(c)
     source = c.element("self")
     window = Window(c, source, rank)
     element = computed(c.out().dtype)
@@ -195,12 +181,10 @@ def avg_pool(c: Call, rank: int) -> Lowered:
         total = c.w.variable(element, 0, "sum")
         with c.w.nest(window.size) as k:
             there = window.at(place, k)
-            value = source.at((*outer, *there)) if within(there, window.space) is None else None
-            if value is not None:
-                c.w.store(total, value, "+=")
+            condition = within(there, window.space)
+            if condition is None:
+                c.w.store(total, source.at((*outer, *there)), "+=")
             else:
-                condition = within(there, window.space)
-                assert condition is not None
                 with c.w.when(condition):
                     c.w.store(total, source.at((*outer, *there)), "+=")
         return total
@@ -232,7 +216,7 @@ def divisor(c: Call, window: Window, element: ElementType) -> Callable[[Expr, Se
             from_start = position(first, I32)
             if not padded and low < 0:
                 from_start = select(compare("<", from_start, 0), 0, from_start)
-            count = cast(_less(last, from_start), element)
+            count = cast(sub(last, from_start), element)
             counts = count if counts is None else mul(counts, count)
         if counts is None:
             return div(total, float(known))
@@ -241,18 +225,14 @@ def divisor(c: Call, window: Window, element: ElementType) -> Callable[[Expr, Se
     return divide
 
 
-def _less(one: Expr, other: Expr) -> Expr:
-
-    return sub(one, other)
-
-
-@lowers("avg_pool2d_backward.default")
+@lowers("avg_pool2d_backward.default", "avg_pool3d_backward.default")
 def _avg_pool_backward(c: Call) -> Lowered:
+    rank = _rank(c)
     gradient, source = c.element("grad_output"), c.element("self")
     element = computed(c.out().dtype)
     if element.is_int or STORED[c.out().dtype] is not element:
         c.refuse("its sums would be rounded in between")
-    window = Window(c, source, 2)
+    window = Window(c, source, rank)
     divide = divisor(c, window, element)
 
     def write(targets: Sequence[Target | None]) -> None:
@@ -262,26 +242,18 @@ def _avg_pool_backward(c: Call) -> Lowered:
             c.w.store(target(index), Const(0.0, element))
         with c.w.nest((*gradient.sizes, *window.size)) as index:
             own, k = index[: len(gradient.sizes)], index[len(gradient.sizes) :]
-            there = window.at(own[-2:], k)
-            value = divide(cast(gradient.at(own), element), own[-2:])
+            there = window.at(own[-rank:], k)
+            value = divide(cast(gradient.at(own), element), own[-rank:])
             condition = within(there, window.space)
             with c.w.when(condition or Const(1, I32)):
-                c.w.store(target((*own[:-2], *there)), value, "+=")
+                c.w.store(target((*own[:-rank], *there)), value, "+=")
 
     return c.whole(write)
 
 
-@lowers("_adaptive_avg_pool2d.default")
-def _adaptive2d(c: Call) -> Lowered:
-    return adaptive(c, 2)
-
-
-@lowers("_adaptive_avg_pool3d.default")
-def _adaptive3d(c: Call) -> Lowered:
-    return adaptive(c, 3)
-
-
-def adaptive(c: Call, rank: int) -> Lowered:
+@lowers("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default")
+def _adaptive(c: Call) -> Lowered:
+    rank = _rank(c)
     source = c.element("self")
     element = computed(c.out().dtype)
     old, new = source.sizes[-rank:], c.sizes()[-rank:]
@@ -311,17 +283,18 @@ def adaptive(c: Call, rank: int) -> Lowered:
     return once_each(c, [lambda index: c.once("mean", index, lambda: made(index))])
 
 
-@lowers("_adaptive_avg_pool2d_backward.default")
+@lowers("_adaptive_avg_pool2d_backward.default", "_adaptive_avg_pool3d_backward.default")
 def _adaptive_backward(c: Call) -> Lowered:
+    rank = _rank(c)
     gradient, source = c.element("grad_output"), c.element("self")
-    old, new = source.sizes[-2:], gradient.sizes[-2:]
+    old, new = source.sizes[-rank:], gradient.sizes[-rank:]
     if any(n % m for n, m in zip(old, new, strict=True)):
         c.refuse("its windows have several sizes")
     size = [n // m for n, m in zip(old, new, strict=True)]
 
     def at(index: Map) -> Expr:
-        place = tuple(one // k for one, k in zip(index[-2:], size, strict=True))
-        return div(gradient.at((*index[:-2], *place)), float(prod(size)))
+        place = tuple(one // k for one, k in zip(index[-rank:], size, strict=True))
+        return div(gradient.at((*index[:-rank], *place)), float(prod(size)))
 
     return c.pointwise(at)
 
