@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from polydl.schedule.limits import EQUAL, Choices, Limits
 from polydl.schedule.loops import LoopTransform, NestLoops, apply
-from polydl.schedule.transforms import CHOICES
+from polydl.schedule.transforms import CHOICES, Microkernel
 from polydl.schedule.transforms.register_block import inside_tiles, microkernels
 from polydl.schedule.transforms.tile import tilings
 
@@ -46,10 +46,17 @@ def _bodies(limits: Limits) -> Iterator[tuple[LoopTransform, ...]]:
     """Tiles and microkernels, before the loops are put in order."""
     for kernel in microkernels(limits):
         held = {} if kernel is None else {kernel.rows or "": kernel.m, kernel.columns: kernel.n}
-        for tiles in tilings(limits, held):
+        shallow = kernel.reduce if kernel is not None and _whole_rows(limits, kernel) else ()
+        for tiles in tilings(limits, held, shallow):
             yield tiles if kernel is None else (*tiles, inside_tiles(kernel, tiles))
     if limits.nest.contraction is not None:
         yield ()
+
+
+def _whole_rows(limits: Limits, kernel: Microkernel) -> bool:
+    """Whether a block has all rows of the product: then each element of B is read once."""
+    extent = None if kernel.rows is None else limits.nest.counts[kernel.rows].extent
+    return kernel.rows is None or (extent is not None and extent <= kernel.m)
 
 
 def _chosen(structure: NestLoops, limits: Limits, choices: Sequence[Choices]) -> Iterator[NestLoops]:

@@ -11,7 +11,7 @@ from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.schedule.limits import BLOCKS, EQUAL, IDLE, ILLEGAL, ORDERS, SPACES, TILES, Limits, Space
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import SHALLOW, NestLoops
 from polydl.search.space import legal_structures
 
 MATMUL = """
@@ -76,3 +76,16 @@ def test_loops_too_short_for_the_threads_are_counted(tmp_path: Path) -> None:
     _, many = searched(tmp_path, MATMUL, space, threads=100)
     assert many[IDLE] > few[IDLE]
     assert EQUAL not in few
+
+
+def test_reductions_are_cut_short_where_a_block_has_all_rows(tmp_path: Path) -> None:
+    """Then each element of B is read once, and along its rows it comes fastest; else C would be read too often."""
+    space = replace(SPACES["default"], blocks=3)
+    few, _ = searched(tmp_path, MATMUL.replace("60", "5"), space)
+    short = {v.kernel.m for v in few if v.kernel is not None for r in v.kernel.reductions if r.within == SHALLOW}
+    assert short == {5, 6}  # of blocks of 4, 5 and 6 rows
+    assert len({v.family for v in few if v.kernel is not None and v.kernel.m == 5 and not v.packs}) > len(
+        {v.family[:-1] for v in few if v.kernel is not None and v.kernel.m == 5 and not v.packs}
+    )
+    many, _ = searched(tmp_path, MATMUL, space)
+    assert not any(r.within == SHALLOW for v in many if v.kernel is not None for r in v.kernel.reductions)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from polydl.base.errors import InputError
 from polydl.schedule.limits import TILES, Limits
-from polydl.schedule.loops import Loop, LoopTransform, NestLoops
+from polydl.schedule.loops import SHALLOW, Loop, LoopTransform, NestLoops
 
 
 class Tile(LoopTransform, frozen=True):
@@ -43,9 +43,10 @@ class Tile(LoopTransform, frozen=True):
         return structure.after(self, loops=(*structure.loops[:at], *pieces, *structure.loops[at + 1 :]))
 
 
-def tilings(limits: Limits, blocks: Mapping[str, int]) -> Iterator[tuple[Tile, ...]]:
+def tilings(limits: Limits, blocks: Mapping[str, int], shallow: Collection[str] = ()) -> Iterator[tuple[Tile, ...]]:
     """Combinations of tilings, untiled first: what is tried. A parallel loop may also be cut into one tile for each
-    thread; `blocks` has the iterations that run together in a microkernel, per loop that has one."""
+    thread; `blocks` has the iterations that run together in a microkernel, per loop that has one; `shallow` reductions
+    may be cut into SHALLOW steps."""
     nest, space, threads = limits.nest, limits.space, limits.threads
     shared = limits.legality.parallel_loops(nest) if threads > 1 else ()
     sizes: dict[str, list[tuple[int, ...]]] = {}
@@ -53,6 +54,8 @@ def tilings(limits: Limits, blocks: Mapping[str, int]) -> Iterator[tuple[Tile, .
         extent, unit = nest.counts[loop].extent, blocks.get(loop, 1)
         # A tile of a blocked loop is a whole number of blocks: the size nearest to the wanted one.
         wanted = {max(1, round(s / unit)) * unit for s in space.tile_sizes}
+        if loop in shallow:
+            wanted.add(SHALLOW)
         if loop in shared and extent is not None and space.tiled_at_once > 0:
             wanted.add(-(-extent // (threads * unit)) * unit)
         fitting = [s for s in sorted(wanted) if s > unit and (extent is None or s < extent)]
