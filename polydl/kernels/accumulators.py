@@ -44,11 +44,15 @@ class Accumulator:
     """Whether each column's running value is used: lanes hold what all columns before have made, not a part each."""
     last: bool = False
     """Whether the last column that has the greatest value counts, for what is kept beside it."""
+    worst: str = ""
+    """C of the worst value of the lanes' type, which lanes start from where what there was may be of a longer type, or
+    as good as what is found; empty: they start from what there was."""
 
     @property
     def content(self) -> tuple[object, ...]:
         """What tells it from others."""
         kept = (self.x, self.before, self.beside, self.vector_x, self.last, *("scanned",) * self.scanned)
+        kept += (self.worst,) * bool(self.worst)
         return (self.name, self.combiner.name, self.place, self.op, *kept)
 
     @property
@@ -70,7 +74,7 @@ class Accumulator:
         neutral = self.combiner.neutral
         if neutral == "0":
             return f"{vector}_zero()"
-        return f"{vector}_all({f'*{self.place}' if neutral is None else neutral})"
+        return f"{vector}_all({self.worst or (f'*{self.place}' if neutral is None else neutral)})"
 
     def taken(self, vector: str, x: str, mine: str) -> str:
         """C of the vector with one more."""

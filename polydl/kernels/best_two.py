@@ -14,6 +14,7 @@ from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, RowFunction, stated
 from polydl.kernels.microkernel import environment
 from polydl.kernels.rows import row_prologue
+from polydl.kernels.whole_text import worst_text
 from polydl.model.accumulation import accumulation_in
 from polydl.model.combiners import Combiner
 from polydl.model.expr import Binary, Conditional, Load
@@ -31,6 +32,9 @@ class BestTwoUse:
     first: int
     combiner: Combiner
     element: ElementType
+    """Of x."""
+    held: ElementType
+    """Of a and b, which may be a longer type."""
 
 
 class BestTwo(OfRows):
@@ -66,22 +70,31 @@ class BestTwo(OfRows):
             if len({a.array for a in accesses}) > 1 or not all(touched[0].is_equal(other) for other in touched):
                 return ()
         arrays = [piece.arrays[below.accesses[access].array] for access in (x0, a0, b0)]
-        elements = {array.element for array in arrays}
         moves = [piece.moves[0][access] for access in (x0, a0, b0)]
-        if len(elements) > 1 or len({array.name for array in arrays}) < 3 or moves != [1, 0, 0]:
+        element, held, other = (array.element for array in arrays)
+        if held is not other or len({array.name for array in arrays}) < 3 or moves != [1, 0, 0]:
             return ()
-        element = arrays[0].element
-        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element),) * (element in ROW_TYPES)
+        if element not in ROW_TYPES or not held.holds(element) or element.is_int != held.is_int:
+            return ()
+        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element, held),)
 
     def cycles(self, use: BestTwoUse, shape: int, isa: Isa) -> Cycles:
         return Cycles(step=3 / isa.loads)
 
     def emit(self, use: BestTwoUse, shape: int) -> RowFunction:
-        t, v = use.element, f"polydl_{lanes_name(use.element)}"
+        t, held, v = use.element, use.held, f"polydl_{lanes_name(use.element)}"
         name = f"polydl_best_two_{'greatest' if use.combiner.better == '>' else 'least'}_{lanes_name(t)}"
-        signature = f"const ptrdiff_t n, const {t} *x, {t} *a, {t} *b"
+        name += f"_in_{held.name}" if held is not t else ""
+        signature = f"const ptrdiff_t n, const {t} *x, {held} *a, {held} *b"
         template = environment().get_template("best_two.c.j2")
-        body = template.render(t=t, v=v, better=use.combiner.better, worst=_worst(use), plain=self.meaning(use, shape))
+        body = template.render(
+            t=t,
+            v=v,
+            longer=held is not t,
+            better=use.combiner.better,
+            worst=worst_text(use.combiner, t),
+            plain=self.meaning(use, shape),
+        )
         arguments = (
             Argument(0, use.x, pointer=True),
             Argument(1, use.first, pointer=True),
@@ -96,13 +109,3 @@ class BestTwo(OfRows):
             f"for (ptrdiff_t j = 0; j < n; j++) {{ *b = x[j] {op} *a ? *a : x[j] {op} *b ? x[j] : *b; "
             f"*a = x[j] {op} *a ? x[j] : *a; }}"
         )
-
-
-def _worst(use: BestTwoUse) -> str:
-    """C of the value of the type that is better than none."""
-    greatest = use.combiner.better == ">"
-    if use.element.is_float:
-        return "-__builtin_inf()" if greatest else "__builtin_inf()"
-    number = use.element.minimum if greatest else use.element.maximum
-    # The least number of a type is no literal.
-    return f"({use.element.c})({number + 1} - 1)" if number < 0 else f"({use.element.c}){number}u"

@@ -13,16 +13,20 @@ from polydl.kernels.family import Cycles, Family
 from polydl.kernels.innermost import VECTOR, Innermost, RowFunction
 from polydl.kernels.microkernel import Microkernel
 from polydl.kernels.packing import PackRoutine
+from polydl.kernels.rare_changes import RareChanges
 from polydl.kernels.rows import GeneralRow
 from polydl.kernels.transposes import Rectangle, TransposeFunction, Transposes, Turned
 from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa
 
+_GENERAL = GeneralRow()
 INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
     BestTwo(),
-    GeneralRow(),
+    _GENERAL,
+    RareChanges(),
 )  # fmt: skip
-"""Of innermost loops: the first that matches runs them. Those for special loops stand before the general one."""
+"""Of innermost loops: the first that matches runs them. Those for special loops stand before the general one, and what
+takes any loop, but not at the same speed on all data, behind."""
 
 RECTANGLES: tuple[Family[Rectangle, Turned, int, TransposeFunction], ...] = (Transposes(),)
 """Of two innermost loops of which neither is a row."""
@@ -63,7 +67,7 @@ def rectangle_cycles(piece: Rectangle, isa: Isa) -> tuple[int, Cycles] | None:
 def row_cycles(piece: Innermost, isa: Isa) -> Cycles:
     """What the function that runs a piece takes for each vector of columns. Loops that are written out leave more
     statements than their piece shows: that is for the general family."""
-    asked = INNERMOST if all(times == 1.0 for times in piece.times) else INNERMOST[-1:]
+    asked = INNERMOST if all(times == 1.0 for times in piece.times) else (_GENERAL,)
     family, use = next((family, use) for family in asked for use in family.matches(piece))
     return family.cycles(use, VECTOR, isa)
 

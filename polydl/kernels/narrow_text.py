@@ -353,7 +353,8 @@ class Narrow(Vectors):
             inner = self.load(operand.access) if isinstance(operand, Load) else self.text(operand)
         return inner if source is target else f"{self.prefix}_convert_{source.name}_{target.name}({inner})"
 
-    def _arm(self, value: Expr) -> str:
+    def compared(self, value: Expr) -> str:
+        """The same: conversions stand in the expression."""
         return self.text(value)
 
     def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:

@@ -5,7 +5,7 @@ Values pass from statement to statement in registers, and an element that severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -16,7 +16,7 @@ from polydl.kernels.narrow_text import Narrow, everywhere, fetched, register
 from polydl.kernels.narrow_values import stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors
-from polydl.kernels.whole_text import Whole
+from polydl.kernels.whole_text import Whole, worst_text
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping, adds
@@ -174,6 +174,15 @@ class RowBuilder:
                     found[at] = targets.index(one.extreme), one
         return found
 
+    def longer(self, at: int) -> frozenset[int]:
+        """The accesses to the extreme that a statement finds, where it is an integer that may be of a longer type than
+        what it is found among: `int m; m = bytes[j] > m ? bytes[j] : m`."""
+        statement = self.piece.statements[at]
+        if not self.held(at, self.target(at)).is_int or self.move(at, self.target(at)) != 0:
+            return frozenset()
+        how = accumulation_in(self.piece.arrays, statement, fast_math=self.where.options.fast_math)
+        return how.own if how is not None and how.combiner.better else frozenset()
+
     def add(self, at: int, beside: Mapping[int, Place] = MappingProxyType({})) -> None:
         """The lines of one statement, and of those that keep something beside what it finds. Raises NotVectorised."""
         statement = self.piece.statements[at]
@@ -285,7 +294,11 @@ class RowBuilder:
         how = accumulation_in(self.piece.arrays, replace(statement, body=body), fast_math=self.where.options.fast_math)
         if how is None or how.own != {*own} or not how.combiner.gather:
             raise NotVectorised(f"{statement.name} gathers nothing")
-        row, text = how.combiner, vectors.text(how.value)
+        row, held = how.combiner, self.held(at, body.target)
+        longer = self.element.is_int and held is not self.element
+        text = vectors.compared(how.value) if longer else vectors.text(how.value)
+        if longer and (scanned or not row.better or (how.guards and not beside)):
+            raise NotVectorised(f"{statement.name} gathers {held}")
         if (beside and (not row.better or how.guards)) or (how.guards and row.neutral is not None):
             raise NotVectorised(f"{statement.name} finds nothing")
         if scanned and (beside or how.guards or self.element.bytes not in (4, 8) or body.op not in ("=", _first(row))):
@@ -307,8 +320,8 @@ class RowBuilder:
         if row.compounds:
             doing = f"*{place} {body.op} {scalar_text(how.value, plain.__getitem__)};"
         else:
-            held = {i: self.load(at, i)[1] for i in set(loads(body.value)) - how.own} | dict.fromkeys(own, f"*{place}")
-            doing = f"*{place} = {scalar_text(body.value, held.__getitem__)};"
+            known = {i: self.load(at, i)[1] for i in set(loads(body.value)) - how.own} | dict.fromkeys(own, f"*{place}")
+            doing = f"*{place} = {scalar_text(body.value, known.__getitem__)};"
         if scanned:
             found = Accumulator(name, row, place, "=", "", scanned=True)
             number, variable = len(self.accumulators), f"polydl_v{len(self.values)}"
@@ -324,9 +337,9 @@ class RowBuilder:
             raise NotVectorised("the last of equal values, or of zeros")
         before = tuple(p for p in self.plain if p.startswith("const "))
         vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
-        made = Accumulator(
-            name, row, place, body.op, x, before, kept, vector, more if how.guards else "", last=True in last
-        )
+        worst = worst_text(row, self.element) if longer or True in last else ""
+        guarded = more if how.guards else ""
+        made = Accumulator(name, row, place, body.op, x, before, kept, vector, guarded, last=True in last, worst=worst)
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)
@@ -361,8 +374,9 @@ class RowBuilder:
         value = scalar_text(one.value, lambda access: self.load(at, access)[1], lambda v: self.affine(at, v))
         return self.argument(at, statement.body.target, pointer=True).name, value
 
-    def check_loads(self) -> None:
-        """Vectors load what C may leave alone, behind a `?`: that has to be there. Raises NotVectorised."""
+    def check_loads(self, only: Collection[tuple[int, int]] | None = None) -> None:
+        """Vectors load what C may leave alone, behind a `?`: that has to be there. `only`: the statements and accesses
+        that are loaded in vectors; None: all are. Raises NotVectorised."""
         sure: dict[str, list[tuple[int, Access]]] = {}
         perhaps: list[tuple[int, Access]] = []
         for at, statement in enumerate(self.piece.statements):
@@ -373,7 +387,10 @@ class RowBuilder:
             reads = sure_loads(body.value)
             for number, access in enumerate(statement.accesses):
                 known = access.write or number in reads or number == body.target_read
-                (sure.setdefault(access.array, []) if known else perhaps).append((at, access))
+                if known:
+                    sure.setdefault(access.array, []).append((at, access))
+                elif only is None or (at, number) in only:
+                    perhaps.append((at, access))
         for at, access in perhaps:
             array, relation = self.piece.arrays[access.array], self.where.relation(at, access)
             touched = any(relation.is_subset(self.where.relation(*one)) for one in sure.get(access.array, ()))

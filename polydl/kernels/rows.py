@@ -71,11 +71,16 @@ class GeneralRow(OfRows):
         widest = row_element(types)
         if piece.printed is None:
             return (RowUse(piece, widest, None),)
-        keeping = RowBuilder(piece, piece.printed, widest).winners()
+        probe = RowBuilder(piece, piece.printed, widest)
+        keeping = probe.winners()
         inner = piece.inner
-        others = [s for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
-        types = {piece.arrays[a.array].element for s in others for a in s.accesses}
-        bits = takes_bits(s.body.value for s in others if isinstance(s.body, Assignment))
+        others = [(at, s) for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
+        types = {piece.arrays[a.array].element for _, s in others for a in s.accesses}
+        bits = takes_bits(s.body.value for _, s in others if isinstance(s.body, Assignment))
+        longer = {at: probe.longer(at) for at, _ in others}
+        short = {probe.held(at, i) for at, s in others for i in range(len(s.accesses)) if i not in longer[at]}
+        if len(short) == 1 and all(one.is_int for one in short) and not bits:
+            types = short
         widest = row_element({*types, F32} if bits else types)
         built = RowBuilder(piece, piece.printed, widest, narrow=converts(types) or (bits and widest is F32))
         if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:

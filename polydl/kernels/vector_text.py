@@ -123,8 +123,8 @@ class Vectors:
             raise NotVectorised(f"the {literal} literal {text} in an expression of {self.element}s (write {own})")
         return own
 
-    def _arm(self, value: Expr) -> str:
-        """An operand that is compared or chosen, not computed with."""
+    def compared(self, value: Expr) -> str:
+        """C text of an operand that is compared or chosen, not computed with. Raises NotVectorised."""
         match value:
             case Const(text):
                 return f"{self.prefix}_all({self._constant(text, arithmetic=False)})"
@@ -140,14 +140,14 @@ class Vectors:
         vector = None if row is None else _vector(row, self.element)
         if row is None or vector is None or len(arguments) != row.arity:
             raise NotVectorised(f"the function {function} among {self.element}s")
-        take = self._arm if row.chooses else self.text
+        take = self.compared if row.chooses else self.text
         form = "_fast" if self.fast and self.element is F32 and vector.fast else ""
         return f"{self.prefix}_{vector.name}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
-        then_text, otherwise_text = self._arm(then), self._arm(otherwise)
+        then_text, otherwise_text = self.compared(then), self.compared(otherwise)
         if isinstance(condition, Binary) and condition.op in "<>":
-            sides = self._arm(condition.left), self._arm(condition.right)
+            sides = self.compared(condition.left), self.compared(condition.right)
             # x86's max(x, y) is x > y ? x : y, with NaN and zeros too.
             if sides == (then_text, otherwise_text):
                 return f"{self.prefix}_{'max' if condition.op == '>' else 'min'}({then_text}, {otherwise_text})"
@@ -159,12 +159,14 @@ class Vectors:
         """C text of the lanes in which a condition holds. Raises NotVectorised."""
         match condition:
             case Binary(op, left, right) if op in _COMPARISONS:
-                return f"{self.prefix}_{_COMPARISONS[op]}({self._arm(left)}, {self._arm(right)})"
+                return f"{self.prefix}_{_COMPARISONS[op]}({self.compared(left)}, {self.compared(right)})"
             case Binary("&&" | "||" as op, left, right):
                 name = "and" if op == "&&" else "or"
                 return f"{self.prefix}_{name}({self.test(left)}, {self.test(right)})"
             case Unary("!", operand):
                 return f"{self.prefix}_not({self.test(operand)})"
+            case Call(function, (x,)) if (row := function_of(function)) is not None and row.itself:
+                return f"{self.prefix}_{_COMPARISONS[row.itself]}({self.compared(x)}, {self.compared(x)})"
             case _:
                 raise NotVectorised("a condition that is no comparison")
 

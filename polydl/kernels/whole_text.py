@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.model.combiners import Combiner
 from polydl.model.conversions import explicit
 from polydl.model.expr import AffineValue, Binary, Conditional, Const, Convert, Expr, Load, Unary, constant_number
-from polydl.model.types import I32, common, integer_literal
+from polydl.model.types import I32, ElementType, common, integer_literal
 from polydl.target.isa import lanes_name
 
 _OPERATORS = ("+", "-", "*", "&", "|", "^")
@@ -53,9 +54,7 @@ class Whole(Vectors):
 
     def constant(self, number: int) -> str:
         """C of a vector with a number of the type in all lanes."""
-        if number == self.element.minimum < 0:
-            return f"{self.prefix}_all({number + 1} - 1)"
-        return f"{self.prefix}_all({number}{'u' if number > I32.maximum and self.element.unsigned else ''})"
+        return f"{self.prefix}_all({number_text(number, self.element)})"
 
     def check_type(self, value: Expr) -> None:
         """C computes in the type of the lanes, or, where that is narrower, in an int. Raises NotVectorised."""
@@ -77,7 +76,7 @@ class Whole(Vectors):
                 return self.is_exact(operand)
         return common(self.element, I32) is self.element and self.element.bits >= I32.bits
 
-    def _arm(self, value: Expr) -> str:
+    def compared(self, value: Expr) -> str:
         if not self.is_exact(value):
             raise NotVectorised("a comparison of what an int has more bits for")
         return self.text(value)
@@ -87,7 +86,20 @@ class Whole(Vectors):
         compares = isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
         if compares or (isinstance(condition, Unary) and condition.op == "!"):
             return Vectors.test(self, condition)
-        return f"{self.prefix}_ne({self._arm(condition)}, {self.prefix}_zero())"
+        return f"{self.prefix}_ne({self.compared(condition)}, {self.prefix}_zero())"
+
+
+def number_text(number: int, element: ElementType) -> str:
+    """C of a number of a type. The least one of a signed type is no literal."""
+    if number == element.minimum < 0:
+        return f"{number + 1} - 1"
+    return f"{number}{'u' if number > I32.maximum and element.unsigned else ''}"
+
+
+def worst_text(how: Combiner, element: ElementType) -> str:
+    """C of the value of a type that no other one is worse than."""
+    worst = how.worst(element)
+    return number_text(int(worst), element) if element.is_int else f"{'-' * (worst < 0)}__builtin_inf()"
 
 
 def _number(value: Expr) -> int | None:

@@ -7,6 +7,7 @@ commutative, but for what `regrouping` tells.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -80,6 +81,14 @@ class Combiner:
         known = function_of(self.function)
         own = None if known is None else known.of(element)
         return own or self.function
+
+    def worst(self, element: ElementType) -> float:
+        """The value of a type that no other one is worse than, of what takes the better of two: an integer of integers,
+        an infinity of floats."""
+        greatest = self.better == ">"
+        if element.is_float:
+            return -math.inf if greatest else math.inf
+        return element.minimum if greatest else element.maximum
 
     def start(self, element: ElementType) -> str | None:
         """C of what a group starts from; None where that is the m that there is."""

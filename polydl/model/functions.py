@@ -71,6 +71,8 @@ class Function:
     """Whether it is an instruction or a few: it may be computed again for each use of it."""
     whole: bool = False
     """Whether it rounds to a whole number, at most one away."""
+    itself: str = ""
+    """The comparison of its argument with itself that it is, for numbers: `isnan(x)` is `x != x`."""
     chooses: bool = False
     """Whether it gives one of its arguments as it is."""
     powers: bool = False
@@ -179,7 +181,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *(Function(name, _PART) for name in ("cabs", "carg")),
     *(Function(name, _PART, takes_apart=True) for name in ("cimag", "creal")),
     # Macros of <math.h> for any real type.
-    *(Function(name, _CLASS) for name in ("isfinite", "isinf", "isnan", "isnormal", "signbit")),
+    *(Function(name, _CLASS) for name in ("isfinite", "isinf", "isnormal", "signbit")),
+    Function("isnan", _CLASS, itself="!="),
     # Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not.
     *(Function(name, _BITS) for name in ("ffs", "parity", "popcount")),
     *(Function(f"bswap{t.bits}", (("__builtin_{}", t),)) for t in (U16, U32, U64)),

@@ -10,7 +10,7 @@ from typing import Any
 from pycparser import c_ast, c_generator
 
 from polydl.model.combiners import COMBINERS, Combiner, of_gathering
-from polydl.model.types import F32
+from polydl.model.types import F32, ElementType, integer_literal, spelled
 from polydl.prove.integers import ZERO, Unreadable, affine
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import (
@@ -81,7 +81,7 @@ def _accumulates(item: Any) -> bool:
     """Whether a statement of a row is about an accumulator."""
     if isinstance(item, c_ast.Decl):
         return _NAME.fullmatch(item.name) is not None
-    return isinstance(item, c_ast.Assignment) or _found(item) is not None
+    return isinstance(item, c_ast.Assignment) or _found(item) is not None or _better(item) is not None
 
 
 def _set_apart(item: Any) -> bool:
@@ -100,6 +100,19 @@ def _found(item: Any) -> tuple[Any, Any] | None:
     return None
 
 
+def _better(item: Any) -> tuple[Any, Any, Any] | None:
+    """The declaration, the condition and the assignment of `{ const short polydl_found = …; if (…) *at = …; }`."""
+    match item:
+        case c_ast.Compound(
+            block_items=[
+                c_ast.Decl() as declared,
+                c_ast.If(cond=condition, iftrue=c_ast.Assignment() as assigned, iffalse=None),
+            ]
+        ):
+            return declared, condition, assigned
+    return None
+
+
 def _items(whole: Any) -> Iterator[Any]:
     for item in whole.body.block_items or []:
         yield from item.iftrue.block_items if _set_apart(item) else [item]
@@ -109,20 +122,28 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
     """Per accumulator of a row what becomes of it. Raises Unreadable."""
     starts: dict[str, Symbol] = {}
     joined: dict[str, list[Any]] = {}
-    stored: list[tuple[str, str, str, bool, str, Any, str]] = []
+    stored: list[tuple[str, str, str, bool, str, Any, str, float | None]] = []
     for item in _items(whole):
-        found = _found(item)
-        if isinstance(item, c_ast.Decl) and _NAME.fullmatch(item.name):
+        found, better = _found(item), _better(item)
+        if better is not None:
+            declared, condition, assigned = better
+            at, x = _shown(assigned.lvalue), declared.name
+            row = of_gathering(_gathered(declared.init)[1])
+            test = f"(n > 0) && ({x} {row.better} ({at}))" if row is not None and row.better else ""
+            if row is None or (_shown(condition), assigned.op, _shown(assigned.rvalue)) != (test, "=", x):
+                raise Unreadable(f"what {at} becomes")
+            stored.append((*_gathered(declared.init), "=", assigned.lvalue, "", row.worst(_lanes(declared))))
+        elif isinstance(item, c_ast.Decl) and _NAME.fullmatch(item.name):
             starts[item.name] = symbol(item.init, env, strides)
         elif found is not None:
-            stored.append((*_gathered(found[0].init), "=", found[1].lvalue, _zero(*found, whole)))
+            stored.append((*_gathered(found[0].init), "=", found[1].lvalue, _zero(*found, whole), None))
         elif isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID):
             joined.setdefault(item.lvalue.name, []).append(item.rvalue)
         elif isinstance(item, c_ast.Assignment):
-            stored.append((*_gathered(item.rvalue), item.op, item.lvalue, ""))
+            stored.append((*_gathered(item.rvalue), item.op, item.lvalue, "", None))
     inside = {**env, **{name: Accumulator(name) for name in starts}}
     ends: dict[str, End] = {}
-    for name, kind, function, scanned, op, lvalue, zero in stored:
+    for name, kind, function, scanned, op, lvalue, zero, worst in stored:
         target = place(lvalue, env, strides)
         values = joined.pop(name, [])
         parts = {f"{name}_{k}": symbol(value, inside, strides) for k, value in enumerate(values, 1)}
@@ -131,12 +152,38 @@ def accumulators(whole: Any, env: Mapping[str, Any], strides: Strides) -> dict[s
         assert row is not None
         fits = ["="] if scanned else [one.op for one in row.compounds] or ["="]
         wanted = Load(target) if scanned else _idle(row, target)
-        if op not in fits or start is None or any(starts.pop(one, None) != wanted for one in (name, *parts)):
+        begins = [starts.pop(one, None) for one in (name, *parts)]
+        fine = all(one == wanted if worst is None else _number(one) == worst for one in begins)
+        if op not in fits or start is None or not fine:
             raise Unreadable(f"the start of {name}")
         ends[name] = End(op, target, start, parts, zero, row, function, scanned)
     if starts or joined:
         raise Unreadable("an accumulator that is not stored")
     return ends
+
+
+def _lanes(declared: Any) -> ElementType:
+    """The integers of a vector of which the lanes make one value of the same type. Raises Unreadable."""
+    lanes = re.match(r"polydl\d*_([iu]\d+)s_", declared.init.name.name)
+    held = spelled(_shown(declared.type).removeprefix("const "))
+    if lanes is None or held is None or held.name != lanes.group(1):
+        raise Unreadable(f"the accumulator {_shown(declared)}")
+    return held
+
+
+def _number(value: Symbol | None) -> int | None:
+    """The integer that literals make; None of anything else."""
+    match value:
+        case Literal(text):
+            found = integer_literal(text)
+            return None if found is None else found[0]
+        case Operation("-", (operand,)):
+            inner = _number(operand)
+            return None if inner is None else -inner
+        case Operation("-", (left, right)):
+            one, other = _number(left), _number(right)
+            return None if one is None or other is None else one - other
+    return None
 
 
 def _idle(row: Combiner, target: Pointer) -> Symbol:

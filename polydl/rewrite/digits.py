@@ -2,9 +2,11 @@
 
     for (h = 0; h < 32; h++) … Q[h][i] * K[h / 4][j] …
 
+    for (l = 0; l < 784; l++) A[l] = 0;                     where A has rows of 28
+
 Four heads of queries share one of keys (grouped heads); channels of a grouped convolution share those of the input.
 Along `h` addresses are no fixed distance apart, and no microkernel reads them; along the two loops of `h = 4 * q + r`
-they are.
+they are. A loop that walks over rows as one line becomes one over rows, as others have that use the array.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.accumulation import accumulation
 from polydl.model.isl import quota
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.rewrite.fusion import moved
 
 Loop = tuple[int, ...]
@@ -52,8 +54,9 @@ class Digits(Rule):
 
 
 def digits(scop: Scop) -> Iterator[Step]:
-    """Take loops apart whose quotients are subscripts of sums (`Digits`), and those that run through the same elements
-    of arrays, so that nests can still share them. A step for each number. Raises QuotaExceeded."""
+    """Take loops apart whose quotients are subscripts of sums, or that walk over rows (`Digits`), and those that run
+    through the same elements of arrays, so that nests can still share them. A step for each number. Raises
+    QuotaExceeded."""
     while True:
         with quota(f"the quotients of {scop.function}"):
             found = _quotients(scop)
@@ -72,13 +75,12 @@ def digits(scop: Scop) -> Iterator[Step]:
 
 
 def _quotients(scop: Scop) -> dict[Loop, int]:
-    """By loop the number by which it is divided in subscripts of a sum."""
+    """By loop the number by which it is divided in subscripts of a sum, or of an array that it walks over."""
     found: dict[Loop, int] = {}
     for s in scop.statements:
-        if accumulation(scop, s) is None:
-            continue
+        sums = accumulation(scop, s) is not None
         for access in s.accesses:
-            if not access.exact:
+            if not access.exact or not (sums or _walks(scop, access)):
                 continue
             for function in isl.components(access.relation.as_pw_multi_aff()):
                 for _, aff in isl.pieces(function):
@@ -86,6 +88,17 @@ def _quotients(scop: Scop) -> dict[Loop, int]:
                         if (known := isl.quotient(one)) is not None:
                             found[s.position[: known[0] + 1]] = known[1]
     return found
+
+
+def _walks(scop: Scop, access: Access) -> bool:
+    """Whether an access with quotients leads to one element after the other all the same."""
+    array = scop.arrays[access.array]
+    if not array.linear or None in array.shape[1:]:
+        return False
+    address: isl.PwAff | None = None
+    for function, extent in zip(isl.components(access.relation.as_pw_multi_aff()), array.shape, strict=True):
+        address = function if address is None else address.scale_val(isl.value(extent or 0)).add(function)
+    return address is not None and not any(isl.divisors(aff) for _, aff in isl.pieces(address.coalesce()))
 
 
 def _inside(scop: Scop, loop: Loop) -> list[Statement]:

@@ -8,6 +8,10 @@ are a sum each, over elements that are as far apart as the stride:
     for u: for t: y[2 * u]     += x[u - t] * w[2 * t];
     for u: for t: y[2 * u + 1] += x[u - t] * w[2 * t + 1];
 
+A sum that gathers where a remainder is zero is the same one: it is read as one that scatters first.
+
+    for y: for r: if ((y - r) % 2 == 0) dx[y] += dy[(y - r) / 2] * w[r];
+
 source:    a change of basis of reductions: Gautam and Rajopadhye, "Simplifying Reductions", POPL 2006; as sub-pixel
            convolution: Shi et al., CVPR 2016
 """
@@ -15,7 +19,7 @@ source:    a change of basis of reductions: Gautam and Rajopadhye, "Simplifying 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -81,8 +85,11 @@ def gathered(scop: Scop) -> Iterator[Step]:
     for name in [s.name for s in scop.statements]:
         before, ahead = scop, list[Step]()
         statement = next((s for s in scop.statements if s.name == name), None)
-        if statement is None or not _scattered(statement):
+        if statement is None or not _adds(statement):
             continue
+        with quota(f"the sums of {name}"):
+            if not _scattered(_scattering(statement)):
+                continue
         if not _stands_alone(scop, statement):
             ahead = list(forward(scop))
             before = applied(scop, ahead)
@@ -90,10 +97,11 @@ def gathered(scop: Scop) -> Iterator[Step]:
             if statement is None or not _stands_alone(before, statement):
                 continue
         with quota(f"the sums of {name}"):
-            subscripts = _scattered(statement)
+            scattering = _scattering(statement)
+            subscripts = _scattered(scattering)
             if not subscripts:
                 continue
-            after, parts = _after(before, statement, subscripts)
+            after, parts = _after(before, scattering, subscripts)
         tried = applied(after, beside(after))
         if parts and all(has_register_blocks(tried, tried.statement(part)) for part in parts):
             yield from ahead
@@ -104,6 +112,64 @@ def gathered(scop: Scop) -> Iterator[Step]:
 def _stands_alone(scop: Scop, statement: Statement) -> bool:
     """Whether no other statement shares its outermost loop."""
     return all(s.position[:1] != statement.position[:1] for s in scop.statements if s.name != statement.name)
+
+
+def _adds(statement: Statement) -> bool:
+    return isinstance(statement.body, Assignment) and adds(statement.body.op) and not statement.descending
+
+
+def _scattering(statement: Statement) -> Statement:
+    """A sum over elements that a quotient leads to, with the quotient as its loop in place of the one along the result:
+    y = 2 * o + r where o = (y - r) / 2 without a remainder. The statement itself where there is no such quotient."""
+    body = statement.body
+    assert isinstance(body, Assignment), "it adds"
+    rows = affine_rows(statement, statement.accesses[body.target])
+    along = {name for row, _ in rows or () for name, factor in row.items() if factor}
+    for access in statement.accesses:
+        touched = access.relation.intersect_domain(statement.domain)
+        if access.write or not access.exact or not touched.is_single_valued():
+            continue
+        for function in isl.components(touched.as_pw_multi_aff()):
+            if any(isl.divisors(aff) for _, aff in isl.pieces(function)):
+                made = _over_quotient(statement, function, along)
+                if made is not None:
+                    return _scattering(made)
+    return statement
+
+
+def _over_quotient(statement: Statement, function: isl.PwAff, along: Collection[str]) -> Statement | None:
+    """The statement with the values of a quotient as a loop, in place of one of `along` that it follows from, given the
+    others; None: there is none."""
+    graph = isl.Map.from_pw_aff(function).intersect_domain(statement.domain)
+    for aff in isl.equalities(graph.wrap().flatten().affine_hull()):
+        factors, constant = isl.coefficients(aff), isl.offset(aff)
+        if factors is None or constant is None or isl.involved_parameters(aff) or abs(factors[-1]) < 2:
+            continue
+        for depth, (name, factor) in enumerate(zip(statement.iterators, factors, strict=False)):
+            if name not in along or abs(factor) != 1:
+                continue
+            values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
+            values[depth] = function
+            new = isl.named(map_from_affs(statement.domain, values).range(), statement.iterators).coalesce()
+            new = new.set_tuple_name(statement.name)
+            back = isl.coordinates(new)
+            rest = dict(enumerate(-factor * own for own in factors[:-1])) | {depth: -factor * factors[-1]}
+            back[depth] = isl.linear(new, rest, -factor * constant)
+            return _moved(statement, statement.name, new, back)
+    return None
+
+
+def _moved(statement: Statement, name: str, there: isl.Set, back: Sequence[isl.Aff]) -> Statement:
+    """The statement in other loops, with the values of its own ones in those."""
+    place = isl.range_named(map_from_affs(there, list(back)), statement.name, statement.iterators)
+    body = statement.body
+    assert isinstance(body, Assignment)
+    accesses = tuple(
+        replace(a, relation=place.apply_range(a.relation).gist_domain(there).intersect_domain(there).coalesce())
+        for a in statement.accesses
+    )
+    body = replace(body, value=in_new_loops(body.value, place.as_pw_multi_aff()))
+    return replace(statement, name=name, domain=there, accesses=accesses, body=body)
 
 
 def _scattered(statement: Statement) -> list[_Scattered]:
@@ -142,7 +208,7 @@ def _after(scop: Scop, statement: Statement, subscripts: Sequence[_Scattered]) -
     others = [
         replace(s, position=(s.position[0] * len(choices), *s.position[1:]))
         for s in scop.statements
-        if s is not statement
+        if s.name != statement.name
     ]
     made = replace(scop, statements=tuple(sorted([*others, *own], key=lambda s: s.position)))
     return made, tuple(s.name for s in own)
@@ -173,14 +239,4 @@ def _part(
     for one, remainder in zip(subscripts, remainders, strict=True):
         back[one.along] = back[one.along].sub(back[one.over].scale_val(isl.value(one.shift)))
         back[one.over] = back[one.over].scale_val(isl.value(one.parts)).add_constant_val(isl.value(remainder))
-    place = isl.range_named(map_from_affs(there, list(back.values())), statement.name, statement.iterators)
-    body = statement.body
-    assert isinstance(body, Assignment)
-    accesses = tuple(
-        replace(a, relation=place.apply_range(a.relation).gist_domain(there).intersect_domain(there).coalesce())
-        for a in statement.accesses
-    )
-    value = in_new_loops(body.value, place.as_pw_multi_aff())
-    return replace(
-        statement, name=name, domain=there, position=position, accesses=accesses, body=replace(body, value=value)
-    )
+    return replace(_moved(statement, name, there, list(back.values())), position=position)

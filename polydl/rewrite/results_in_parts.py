@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
+from polydl.model.combiners import Combiner
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -205,7 +206,7 @@ class _Parts:
         target = target_of(self.like)
         element = self.scop.arrays[target.array].element
         if self.best is None and any(place.last for _, place in found.kept):
-            return self._assigned("b", position, (self.mine,), "=", _worst(found.how.combiner.better, element))
+            return self._assigned("b", position, (self.mine,), "=", _worst(found.how.combiner, element))
         start = found.how.combiner.start(element)
         if start is None:
             return self._assigned("b", position, (target.array, self.mine), "=", Load(0))
@@ -282,12 +283,11 @@ def _free_iterator(iterators: Sequence[str]) -> str:
     return stem
 
 
-def _worst(better: str, element: ElementType) -> Expr:
+def _worst(how: Combiner, element: ElementType) -> Expr:
     """The value of an integer type that every other one is better than."""
-    most = Const(str(element.maximum))
-    if better == "<":
-        return most
-    return Const("0") if element.unsigned else Binary("-", Unary("-", most), Const("1"))
+    number = int(how.worst(element))
+    # The least number of a type is no literal.
+    return Binary("-", Unary("-", Const(str(-number - 1))), Const("1")) if number < 0 else Const(str(number))
 
 
 PIECE = f"{PREFIX}piece"

@@ -8,6 +8,7 @@ import pytest
 
 from polydl.base.errors import InputErrors
 from polydl.frontend.lower.bounds_checks import apart
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
 from polydl.model.types import F32, F64
@@ -166,18 +167,56 @@ def test_delinearised_with_symbolic_strides(tmp_path: Path) -> None:
     assert found.assumptions == ()
 
 
+@pytest.mark.parametrize("half", ["(D / 2)", "(D >> 1)", "half"])
+def test_sizes_may_be_quotients_of_parameters(tmp_path: Path, half: str) -> None:
+    """As the tables of rotary embeddings have them: a row of D / 2."""
+    found = region(
+        tmp_path,
+        f"""
+        const int half = D / 2;
+        for (int t = 0; t < T; t++) for (int h = 0; h < H; h++) for (int d = 0; d < {half}; d++)
+          y[(t * H + h) * D + d] = x[(t * H + h) * D + {half} + d]
+            * c[t * {half} + d] + z[(h * T + t) * 2 * {half} + d];
+        """,
+        "void f(int T, int H, int D, const float *restrict x, const float *restrict c, const float *restrict z, "
+        "float *restrict y)",
+    )
+    box = "0 <= t < T and 0 <= h < H and 0 <= d and 2d + 2 <= D"
+    (statement,) = found.statements
+    for array, subscripts in (("c", "t, d"), ("x", "t, h, floor(D/2) + d"), ("z", "h, t, d")):
+        (read,) = reads(statement, array)
+        wanted = f"[T, H, D] -> {{ S0[t, h, d] -> {array}[{subscripts}] : {box} }}"
+        assert found.arrays[array].linear and isl.range_arity(read.relation) == len(subscripts.split(","))
+        assert same_map(read.relation, wanted)
+
+
 def test_all_accesses_of_an_array_share_one_shape(tmp_path: Path) -> None:
-    # the second loop walks over rows as one line: no shape holds for both
+    # the second loop walks over rows as one line, and leaves the last one in the middle: no shape holds for both
     found = region(
         tmp_path,
         """
         for (int i = 0; i < 10; i++) for (int j = 0; j < 20; j++) p[i * 20 + j] = 0.0f;
-        for (int l = 0; l < 200; l++) p[l] += 1.0f;
+        for (int l = 0; l < 190; l++) p[l] += 1.0f;
         """,
         "void f(float *p)",
     )
     assert not found.arrays["p"].linear
     assert same_map(write(found.statements[0]).relation, "{ S0[i, j] -> p[20i + j] : 0 <= i < 10 and 0 <= j < 20 }")
+
+
+def test_a_line_over_whole_rows_has_their_shape(tmp_path: Path) -> None:
+    found = region(
+        tmp_path,
+        """
+        for (int l = 0; l < 240; l++) p[l] = 0.0f;
+        for (int i = 0; i < 3; i++) for (int j = 0; j < 4; j++) for (int k = 0; k < 20; k++)
+          p[(i * 4 + j) * 20 + k] += 1.0f;
+        """,
+        "void f(float *p)",
+    )
+    assert found.arrays["p"].linear and extents(found.arrays["p"]) == ["?", "4", "20"]
+    line = "{ S0[l] -> p[floor(l/80), floor((l mod 80)/20), l mod 20] : 0 <= l < 240 }"
+    assert same_map(write(found.statements[0]).relation, line)
 
 
 @pytest.mark.parametrize(

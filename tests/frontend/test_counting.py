@@ -9,6 +9,7 @@ import pytest
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
 from polydl.lower.splice import splice
+from polydl.model import isl
 from polydl.model.scop import BlackBox
 from polydl.options import Options
 from polydl.pipeline import rank
@@ -171,3 +172,31 @@ def _printed(text: str, folder: Path) -> str:
     (folder / "run.c").write_text(text)
     run_compiler(["cc", "-O2", "-march=native", "-fopenmp", "-o", folder / "run", folder / "run.c"])
     return run_program([folder / "run"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "known", "domain"),
+    [
+        ("for (unsigned i = (unsigned)n; i-- > 0;) y[i] = 1;", "n >= 0", "0 <= i < n"),
+        ("for (unsigned long i = 0; i < (unsigned long)n; i++) y[i] = 1;", "n >= 0", "0 <= i < n"),
+        ("for (unsigned i = 0; i < m - 1; i++) y[i] = 1;", "m >= 1", "0 <= i and i + 1 < m"),
+        ("for (unsigned i = m - (unsigned)n; i-- > 0;) y[i] = 1;", "0 <= n <= m", "0 <= i < m - n"),
+    ],
+)
+def test_numbers_that_would_wrap_around_are_left_to_the_original(
+    body: str, known: str, domain: str, tmp_path: Path
+) -> None:
+    """Where sizes may be any, those are asked for first with which nothing wraps around below zero."""
+    text = f"void f(int n, unsigned m, float *y)\n{{\n{body}\n}}\n"
+    path = tmp_path / "wraps.c"
+    path.write_text(text)
+    with pytest.raises(InputErrors):
+        load(path, require_sizes=False)
+    (found,) = load(path, require_sizes=False, rows_fit=True).scops
+    (statement,) = found.statements
+    names = ", ".join(found.parameters)
+    assert found.context.params().is_subset(isl.Set(f"[{names}] -> {{ : {known} }}"))
+    assert same_set(statement.domain.intersect_params(found.context.params()),
+                    f"[{names}] -> {{ S0[i] : {domain} and {known} }}")  # fmt: skip
+    (sized,) = load(path, sizes=dict.fromkeys(found.parameters, 7)).scops
+    assert not sized.only_with_sizes

@@ -24,7 +24,7 @@ SETS = (("-march=native",), ("-march=native", "-mno-avx512f"), ())
 def test_it_finds_what_the_loop_finds(
     element: ElementType, combiner: Combiner, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
-    use = BestTwoUse(0, 1, 2, combiner, element)
+    use = BestTwoUse(0, 1, 2, combiner, element, element)
     family = BestTwo()
     made = family.emit(use, 1)
     head = f"void {{}}(const ptrdiff_t n, const {element.c} *x, {element.c} *a, {element.c} *b)"

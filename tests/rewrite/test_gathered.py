@@ -10,7 +10,8 @@ import polydl
 from polydl.equations.step import Step
 from polydl.measure import Status
 from polydl.model import isl
-from polydl.model.scop import Scop
+from polydl.model.scop import Assignment, Scop
+from polydl.model.strides import strides_of
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.gathered_sums import Gathered, gathered
 from polydl.rewrite.terms import part_of
@@ -87,6 +88,52 @@ def test_gradients_under_conditions_in_any_order_of_loops(body: str) -> None:
     found = canonical(scop)
     assert not found.refused and any(isinstance(step.rewrite, Gathered) for step in found.steps)
     assert sum(has_register_blocks(found.scop, s) for s in found.scop.statements) >= 4
+
+
+GATHERS = (
+    "for (int n = 0; n < 4; n++) for (int c = 0; c < 16; c++) for (int i = 0; i < 28; i++) for (int j = 0; j < 28; j++)"
+)
+REMAINDERS = (
+    "{ if ((i + 1 - r) % 2 || (j + 1 - s) % 2) continue; int y = (i + 1 - r) / 2, x = (j + 1 - s) / 2; "
+    "if (y < 0 || y >= 14 || x < 0 || x >= 14) continue; "
+)
+WHOLE = (
+    "if (i + 1 - r >= 0 && (i + 1 - r) % 2 == 0 && (i + 1 - r) / 2 < 14 && "
+    "j + 1 - s >= 0 && (j + 1 - s) % 2 == 0 && (j + 1 - s) / 2 < 14) "
+)
+TAKEN = "dx[n][c][i][j] += w[k][c][r][s] * dy[n][k]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{GATHERS} for (int k = 0; k < 16; k++) {WINDOW} {REMAINDERS} {TAKEN}[y][x]; }}",
+        f"{GATHERS} for (int k = 0; k < 16; k++) {WINDOW} {WHOLE} {TAKEN}[(i + 1 - r) / 2][(j + 1 - s) / 2];",
+        f"for (int k = 0; k < 16; k++) {WINDOW} {GATHERS} {WHOLE} {TAKEN}[(i + 1 - r) >> 1][(j + 1 - s) >> 1];",
+    ],
+)
+def test_sums_where_a_remainder_is_zero(body: str) -> None:
+    """The loop leads along the result, and the quotient to what is added."""
+    (scop,) = polydl.load(f"{GRADIENT}\n{{\n{body}\n}}\n").scops
+    found = canonical(scop)
+    assert not found.refused and any(isinstance(step.rewrite, Gathered) for step in found.steps)
+    assert sum(has_register_blocks(found.scop, s) for s in found.scop.statements) >= 4
+
+
+def test_a_flat_array_that_a_flat_loop_clears() -> None:
+    """The loop that clears it is one over its rows, so that the sum has the shape of the array."""
+    (scop,) = polydl.load(
+        "void g(float *restrict dx, const float *restrict dy, const float *restrict w)\n{\n"
+        "for (int l = 0; l < 4 * 16 * 28 * 28; l++) dx[l] = 0.0f;\n"
+        f"{OUTPUTS} for (int c = 0; c < 16; c++) {WINDOW} {{ int i = 2 * y - 1 + r, j = 2 * x - 1 + s; "
+        "if (i >= 0 && i < 28 && j >= 0 && j < 28) dx[((n * 16 + c) * 28 + i) * 28 + j] += "
+        "w[((k * 16 + c) * 3 + r) * 3 + s] * dy[((n * 16 + k) * 14 + y) * 14 + x]; }\n}\n"
+    ).scops
+    found = canonical(scop)
+    assert not found.refused and any(isinstance(step.rewrite, Gathered) for step in found.steps)
+    assert sum(has_register_blocks(found.scop, s) for s in found.scop.statements) >= 4
+    clearing = next(s for s in found.scop.statements if isinstance(s.body, Assignment) and s.body.op == "=")
+    assert strides_of(found.scop, clearing, clearing.accesses[-1]) is not None
 
 
 @pytest.mark.parametrize("wrong", ["shifted", "another remainder", "one is missing", "twice"])

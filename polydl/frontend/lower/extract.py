@@ -111,9 +111,10 @@ def _read(
             continue
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
-        if (errors or settled.may_fit) and fitting is None:
-            fitting = rows_that_fit(walker.walked, context)
-            without_fit += in_order([*walker.errors, *errors]) if errors else []
+        wraps = walker.evaluator.wraps if walker.errors or errors else []
+        if (errors or settled.may_fit or wraps) and fitting is None:
+            fitting = rows_that_fit(walker.walked, context, wraps)
+            without_fit += in_order([*walker.errors, *errors]) if errors or wraps else []
             continue
         stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
         if stores:

@@ -20,7 +20,7 @@ from polydl.frontend.lower.raw import (
     RawStatement,
     Walked,
 )
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, poly_aff
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, poly_aff, tidy
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol
@@ -162,9 +162,15 @@ def _unbounded(several: Sequence[_Said]) -> frozenset[str]:
     return frozenset(name for segment in segments for name in (segment.entry, *segment.tables))
 
 
-def rows_that_fit(walked: Walked, context: isl.Set) -> isl.Set:
-    """The context with what makes linear subscripts those of rows: leading dimensions that are at least as long."""
+def rows_that_fit(walked: Walked, context: isl.Set, wraps: Sequence[tuple[isl.Set, isl.Set]] = ()) -> isl.Set:
+    """The context with what makes linear subscripts those of rows, leading dimensions that are at least as long, and
+    with parameters for which nothing wraps around below zero that would otherwise (`Evaluator.wraps`)."""
     iterators = frozenset(walked.temporaries)
+    for below, where in wraps:
+        fits = isl.some_values(below, iterators).complement()
+        known = set(isl.involved_parameters(fits)) <= walked.parameters.keys()
+        if known and not where.intersect(context).intersect(fits).is_empty():
+            context = tidy(context.intersect(fits))
     for several in _by_array(walked.statements).values():
         if not _may_be_linear([one.said for one in several]):
             continue

@@ -148,6 +148,8 @@ class Evaluator:
 
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
+        self.wraps: list[tuple[isl.Set, isl.Set]] = []
+        """Where values would wrap around below zero, and where they are evaluated: what was refused for that."""
 
     def affine(self, node: Node, where: isl.Set) -> isl.PwAff:
         """The affine value of an expression. Raises NotAffine."""
@@ -254,7 +256,9 @@ class Evaluator:
                 return number(constant, ctype)
         pw = self.require(value, node)
         low = 0 if ctype.unsigned else -ctype.maximum - 1
-        if not where.intersect(pw.lt_set(constant_aff(low))).is_empty():
+        below = where.intersect(pw.lt_set(constant_aff(low)))
+        if not below.is_empty():
+            self.wraps.append((below, where))
             raise NotAffine(
                 f"the value may be negative where '{ctype.c}' is expected and would wrap around",
                 node,
@@ -311,7 +315,9 @@ class Evaluator:
 
     def _no_wrap(self, value: Value, ctype: ElementType, node: Node, where: isl.Set) -> Value:
         if ctype.unsigned and value.pw is not None:
-            if not where.intersect(value.pw.lt_set(constant_aff(0))).is_empty():
+            below = where.intersect(value.pw.lt_set(constant_aff(0)))
+            if not below.is_empty():
+                self.wraps.append((below, where))
                 raise NotAffine(
                     f"this '{ctype.c}' may go below zero and would wrap around",
                     node,

@@ -1,10 +1,11 @@
 """Linear subscripts back to dimensions: `A[i*N + j]` is A[i][j] when 0 <= j < N is proven.
 
 For an array used through one subscript, strides are read off the coefficients of the loop variables (numbers, or
-products of parameters), every divisibility chain of them is tried, longest first, and one is taken when for every
-access all inner subscripts provably lie inside their dimension. Then the mapping is a bijection between the linear
-index and the subscripts, so that dependences are the same ones. Cf. Grosser et al., 'Optimistic delinearization of
-parametrically sized arrays' (ICS 2015), whose assumptions are proven here instead of assumed.
+products of parameters and of functions of them, as D / 2), every divisibility chain of them is tried, longest first,
+and one is taken when for every access all inner subscripts provably lie inside their dimension. Then the mapping is a
+bijection between the linear index and the subscripts, so that dependences are the same ones. Cf. Grosser et al.,
+'Optimistic delinearization of parametrically sized arrays' (ICS 2015), whose assumptions are proven here instead of
+assumed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Shape:
     subscripts: tuple[tuple[isl.PwAff, ...], ...]
     """For each access, in the order given."""
     polynomials: tuple[tuple[Poly, ...], ...] = ()
-    """The same as polynomials."""
+    """The same as polynomials; none of an access that walks over rows as one line."""
 
 
 def recover(
@@ -45,7 +46,7 @@ def recover(
     polys, parts = _polynomials(accesses)
     if len(polys) < len(accesses):
         return None
-    for chain in _chains(_strides(polys, iterators | parts.keys())):
+    for chain in _chains(_strides(polys, iterators | _moving(parts, iterators))):
         shape = _try(chain, polys, [where for _, where in accesses], parts, unbounded)
         if shape is not None:
             return shape
@@ -59,7 +60,7 @@ def fitting(
     inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
     of strides, with the subscripts as they stand."""
     known, named = _polynomials(accesses)
-    chain = next(_chains(_strides(known, iterators | named.keys())), None)
+    chain = next(_chains(_strides(known, iterators | _moving(named, iterators))), None)
     if len(known) < len(accesses) or chain is None:
         return None
     sizes = _sizes(chain)
@@ -72,7 +73,7 @@ def fitting(
             return None
         for part, size in zip(parts[1:], sizes[1:], strict=True):
             subscript = poly_aff(part, named)
-            outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(poly_aff(size)))
+            outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(poly_aff(size, named)))
             found = found.subtract(isl.some_values(where.intersect(outside), iterators))
     return None if found.is_empty() else isl.some_values(found, iterators).coalesce()
 
@@ -82,6 +83,11 @@ def _polynomials(accesses: Sequence[tuple[RawAccess, isl.Set]]) -> tuple[list[Po
     values = [value for access, _ in accesses if (value := access.subscripts[0]) is not None]
     parts = {name: function for value in values for name, function in value.parts.items()}
     return [value.poly for value in values if value.poly is not None], parts
+
+
+def _moving(parts: Mapping[str, isl.PwAff], iterators: frozenset[str]) -> frozenset[str]:
+    """The names of functions that change from iteration to iteration: those of parameters alone are sizes."""
+    return frozenset(name for name, of in parts.items() if not iterators.isdisjoint(isl.involved_parameters(of)))
 
 
 def _strides(polys: Sequence[Poly], iterators: frozenset[str]) -> list[tuple[tuple[str, ...], int]]:
@@ -130,13 +136,41 @@ def _try(
     if sizes is None:
         return None
     found: list[tuple[Poly, ...]] = []
+    subscripts: list[tuple[isl.PwAff, ...]] = []
     for poly, where in zip(polys, wheres, strict=True):
         parts = _split(poly, chain, where, named)
         if parts is None or _mentions(parts[1:], unbounded, named) or not _into_range(parts, sizes, where, named):
-            return None
+            digits = _digits(poly, chain, where, unbounded)
+            if digits is None:
+                return None
+            found.append(())
+            subscripts.append(digits)
+            continue
         found.append(tuple(parts))
-    subscripts = tuple(tuple(poly_aff(part, named) for part in parts) for parts in found)
-    return Shape((None, *(poly_aff(size) for size in sizes[1:])), subscripts, tuple(found))
+        subscripts.append(tuple(poly_aff(part, named) for part in parts))
+    return Shape((None, *(poly_aff(size, named) for size in sizes[1:])), tuple(subscripts), tuple(found))
+
+
+def _digits(
+    poly: Poly, chain: Sequence[tuple[tuple[str, ...], int]], where: isl.Set, unbounded: frozenset[str]
+) -> tuple[isl.PwAff, ...] | None:
+    """The subscripts of an access of a loop that walks over whole rows as one line, `for (l = 0; l < 200; l++) A[l]`:
+    quotients and remainders. None for other accesses: what leaves its row need not be meant as one line."""
+    moving = [monomial for monomial in poly if monomial]
+    if any(names for names, _ in chain) or len(moving) != 1 or len(moving[0]) != 1 or poly[moving[0]] != 1:
+        return None
+    if moving[0][0] in unbounded:
+        return None
+    rest = poly_aff(poly)
+    values = isl.Map.from_pw_aff(rest.intersect_domain(where)).range()
+    ends = None if values.is_empty() else (isl.least(values, 0), isl.greatest(values, 0))
+    if ends is None or ends[0] is None or ends[1] is None or ends[0] % chain[0][1] or (ends[1] + 1) % chain[0][1]:
+        return None
+    found = []
+    for _, number in chain:
+        found.append(rest.scale_down_val(isl.value(number)).floor())
+        rest = rest.mod_val(isl.value(number))
+    return (*found, rest)
 
 
 def _mentions(parts: Sequence[Poly], names: frozenset[str], named: Mapping[str, isl.PwAff]) -> bool:
@@ -161,7 +195,7 @@ def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set, named:
     Parameters in a constant offset may belong to either side: C - 1 - c, with c < C, is inside a row of C.
     """
     for at in range(len(parts) - 1, 0, -1):
-        extent = poly_aff(sizes[at])
+        extent = poly_aff(sizes[at], named)
         for carry in (0, -1, 1):
             candidate = poly_add(parts[at], sizes[at], -carry)
             subscript = poly_aff(candidate, named)
