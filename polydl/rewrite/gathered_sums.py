@@ -130,7 +130,7 @@ def _scattering(statement: Statement) -> Statement:
         if access.write or not access.exact or not touched.is_single_valued():
             continue
         for function in isl.components(touched.as_pw_multi_aff()):
-            if any(isl.divisors(aff) for _, aff in isl.pieces(function)):
+            if any(isl.coefficients(aff) is None for _, aff in isl.pieces(function)):
                 made = _over_quotient(statement, function, along)
                 if made is not None:
                     return _scattering(made)
@@ -141,7 +141,7 @@ def _over_quotient(statement: Statement, function: isl.PwAff, along: Collection[
     """The statement with the values of a quotient as a loop, in place of one of `along` that it follows from, given the
     others; None: there is none."""
     graph = isl.Map.from_pw_aff(function).intersect_domain(statement.domain)
-    for aff in isl.equalities(graph.wrap().flatten().affine_hull()):
+    for aff in isl.equalities(graph.wrap().flatten().affine_hull().remove_divs()):
         factors, constant = isl.coefficients(aff), isl.offset(aff)
         if factors is None or constant is None or isl.involved_parameters(aff) or abs(factors[-1]) < 2:
             continue
