@@ -19,10 +19,9 @@ from polydl.kernels.transposes import Rectangle, TransposeFunction, Transposes, 
 from polydl.schedule.loops import NestLoops
 from polydl.target.isa import Isa
 
-_GENERAL = GeneralRow()
 INNERMOST: tuple[Family[Innermost, Any, int, RowFunction], ...] = (
     BestTwo(),
-    _GENERAL,
+    GeneralRow(),
     RareChanges(),
 )  # fmt: skip
 """Of innermost loops: the first that matches runs them. Those for special loops stand before the general one, and what
@@ -67,7 +66,8 @@ def rectangle_cycles(piece: Rectangle, isa: Isa) -> tuple[int, Cycles] | None:
 def row_cycles(piece: Innermost, isa: Isa) -> Cycles:
     """What the function that runs a piece takes for each vector of columns. Loops that are written out leave more
     statements than their piece shows: that is for the general family."""
-    asked = INNERMOST if all(times == 1.0 for times in piece.times) else (_GENERAL,)
+    several = any(times != 1.0 for times in piece.times)
+    asked = [family for family in INNERMOST if isinstance(family, GeneralRow) or not several]
     family, use = next((family, use) for family in asked for use in family.matches(piece))
     return family.cycles(use, VECTOR, isa)
 
