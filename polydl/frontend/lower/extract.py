@@ -112,10 +112,12 @@ def _read(
         _check_hiding(walker)
         settled, errors = settle(walker.walked, declared, context, walker.evaluator, unit.places)
         wraps = walker.evaluator.wraps if walker.errors or errors else []
-        if (errors or settled.may_fit or wraps) and fitting is None:
-            fitting = rows_that_fit(walker.walked, context, wraps)
-            without_fit += in_order([*walker.errors, *errors]) if errors or wraps else []
-            continue
+        if wraps or ((errors or settled.may_fit) and fitting is None):
+            fits = rows_that_fit(walker.walked, context, wraps)
+            if fitting is None or not fits.is_equal(context):
+                without_fit += in_order([*walker.errors, *errors]) if errors or wraps else []
+                fitting = fits
+                continue
         stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
         if stores:
             kept |= stores
