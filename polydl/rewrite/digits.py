@@ -80,7 +80,12 @@ def _quotients(scop: Scop) -> dict[Loop, int]:
     for s in scop.statements:
         sums = accumulation(scop, s) is not None
         for access in s.accesses:
-            if not access.exact or not (sums or _walks(scop, access)):
+            if not access.exact:
+                continue
+            walked = _walked(scop, s, access)
+            if walked is not None:
+                found[s.position[: walked[0] + 1]] = walked[1]
+            if walked is not None or not sums:
                 continue
             for function in isl.components(access.relation.as_pw_multi_aff()):
                 for _, aff in isl.pieces(function):
@@ -90,15 +95,27 @@ def _quotients(scop: Scop) -> dict[Loop, int]:
     return found
 
 
-def _walks(scop: Scop, access: Access) -> bool:
-    """Whether an access with quotients leads to one element after the other all the same."""
+def _walked(scop: Scop, statement: Statement, access: Access) -> tuple[int, int] | None:
+    """(depth, number) of a loop that walks over rows of an array from one element to the next, and the elements of the
+    longest of its rows that the loop leaves; None: the loops are those of the rows."""
     array = scop.arrays[access.array]
-    if not array.linear or None in array.shape[1:]:
-        return False
-    address: isl.PwAff | None = None
-    for function, extent in zip(isl.components(access.relation.as_pw_multi_aff()), array.shape, strict=True):
-        address = function if address is None else address.scale_val(isl.value(extent or 0)).add(function)
-    return address is not None and not any(isl.divisors(aff) for _, aff in isl.pieces(address.coalesce()))
+    if not array.linear or None in array.shape[1:] or not access.relation.is_single_valued():
+        return None
+    functions = isl.components(access.relation.as_pw_multi_aff())
+    if not any(isl.divisors(aff) for function in functions for _, aff in isl.pieces(function)):
+        return None
+    address, rows = functions[0], [1]
+    for function, extent in zip(functions[1:], array.shape[1:], strict=True):
+        address = address.scale_val(isl.value(extent or 0)).add(function)
+    for extent in reversed(array.shape[1:]):
+        rows.append(rows[-1] * (extent or 0))
+    pieces = isl.pieces(address.coalesce())
+    factors = isl.coefficients(pieces[0][1]) if len(pieces) == 1 else None
+    if factors is None or list(factors).count(1) != 1:
+        return None
+    last = isl.greatest(statement.domain, factors.index(1))
+    left = [] if last is None else [number for number in rows if 1 < number <= last]
+    return (factors.index(1), max(left)) if left else None
 
 
 def _inside(scop: Scop, loop: Loop) -> list[Statement]:

@@ -93,7 +93,7 @@ def values(dtype: type, n: int, kind: int, generator: np.random.Generator) -> np
             return generator.choice(np.array([ends.min, ends.max, ends.min + 1, ends.max - 1], dtype), n)
         low, high = (max(ends.min, -2), 3) if kind else (ends.min, ends.max)
         return generator.integers(low, high, n, dtype=dtype, endpoint=True)
-    made = generator.standard_normal(n).astype(dtype)
+    made: np.ndarray = generator.standard_normal(n).astype(dtype)
     if kind == 0:
         made[generator.random(n) < 0.05] = np.nan
     if kind == 1:
@@ -163,7 +163,7 @@ REFUSED: Mapping[str, tuple[str, str, str]] = {
     "it changes in each column": ("m[0] = a[j] > m[0] ? a[j] : m[0] + 1;", "int", "int"),
     "of shorter ones an int is computed": ("m[0] = a[j] - b[j] > m[0] ? a[j] - b[j] : m[0];", "signed char", "int"),
     "an unsigned number is compared with a negative one": ("w[0] = a[j] > m[0] ? j : w[0];", "signed char", "unsigned"),
-    "it adds up": ("m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] += a[j] > m[0] ? 1 : 0;", "float", "float"),
+    "it counts, too": ("w[0] = a[j] > m[0] ? j : w[0] + 1;", "float", "float"),
     "nothing is tested in vectors": ("w[0] = j > m[0] ? j : w[0];", "int", "int"),
 }
 
