@@ -11,7 +11,7 @@ from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.ctree import Assign, Block, Expr, Finite, For, Hint, If, Instance, Marked, Name, Node, Way, mentioned
 from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
 from polydl.lower.instance_marks import instance_mark, part_mark
-from polydl.lower.marks import CURVE, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import CURVE, ENTRIES, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.keep_in_locals import Kept
@@ -20,6 +20,7 @@ from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched
+from polydl.lower.segment_sums import function_of, regrouped, summed_segment, through
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
@@ -54,7 +55,9 @@ class Writer:
     bases: Mapping[str, Mapping[str, isl.PwAff]] = field(default_factory=dict)
     """See `Place`."""
     prologue: list[str] = field(default_factory=list)
-    """File-scope pieces that the code written so far needs."""
+    """File-scope pieces that the rows written so far need."""
+    functions: list[str] = field(default_factory=list)
+    """Those that statements and threads need."""
     streams: bool = False
     """Whether the code written so far stores past the caches."""
     _instances: dict[str, Instance] = field(default_factory=dict)
@@ -75,7 +78,10 @@ class Writer:
         node = ComplexProducts(self.helpers)(node)
         if self.in_locals:
             node = Kept(self.scop.arrays, self.names.prefix)(node)
-        return Threads(self.names.prefix, self.thread_lines, self.scop.source.text, self.thread_ends)(node)
+        threads = Threads(self.names.prefix, self.thread_lines, self.scop.source.text, self.thread_ends)
+        node = threads(node)
+        self.functions += threads.prologue
+        return node
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}
@@ -118,9 +124,16 @@ class Writer:
             elements = tuple(at.element(a.array, a.relation.as_pw_multi_aff()) for a in statement.accesses)
         # Beside what has no loops, a schedule's range may be a pair of spaces.
         row = RowStatement(statement, schedule.flatten_range())
-        body = _body(statement, at)
+        found = regrouped(self.scop, statement)
+        function = None if found is None else function_of(self.scop, found)
+        if found is not None and function is not None:
+            self.functions += function.prologue
+            body = summed_segment(statement, found, function, at)
+        else:
+            body = _body(statement, at)
         hints = (*self._hints(body, at), *((instance_mark(statement, at),) if self.instances else ()))
-        return Instance(body, hints, row, elements, values, self._finite(statement, at))
+        over = through(self.scop, statement, function, at)
+        return Instance(body, hints, row, elements, values, self._finite(statement, at), over)
 
     def _hints(self, body: Node, at: Place) -> tuple[Hint, ...]:
         """Where the parts of arrays begin that a statement or a call touches."""
@@ -169,7 +182,8 @@ def _body(statement: Statement, at: Place) -> Node:
 
 def _marked(name: str, body: Node) -> Marked:
     """The loops below a mark of `lower.marks`; what follows the name is clauses."""
-    for prefix, way in ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (SIMD, Way.SIMD)):
+    ways = ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (ENTRIES, Way.ENTRIES), (SIMD, Way.SIMD))
+    for prefix, way in ways:
         if name.startswith(prefix):
             return Marked(way, body, name.removeprefix(prefix))
     return Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import reduce
 
 from polydl.kernels.row_loops import RowStatement
+from polydl.model.types import ElementType
 
 # Expressions
 
@@ -308,6 +309,21 @@ class Finite:
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """The segment that a statement runs through: entries from `array[row]` to `array[row + 1]`."""
+
+    array: str
+    element: ElementType
+    """Of the array."""
+    row: Expr
+    function: str = ""
+    """What adds the entries up; `{function}_on_threads`, which is given a number of pieces first, does so on several
+    threads. Empty: nothing but the statement itself does."""
+    on_threads: str = ""
+    """File-scope C of that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """A statement of the program at work, or a call that runs several."""
 
@@ -321,6 +337,8 @@ class Instance:
     """Those made of loop variables in its right-hand side, from left to right."""
     finite: Finite | None = None
     """The same without questions about infinities; None where complex numbers are not all that it is about."""
+    through: Through | None = None
+    """Of a loop over a segment."""
 
 
 class Way(Enum):
@@ -330,6 +348,8 @@ class Way(Enum):
     """The next ones are shared out among threads."""
     CURVE = "curve"
     """So are the next two, along a space-filling curve."""
+    ENTRIES = "entries"
+    """So is the next one, over rows, in parts that have the same number of entries."""
     SIMD = "simd"
     """The next one runs in vectors."""
     SUM = "sum"

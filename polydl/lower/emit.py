@@ -265,7 +265,7 @@ def _written(
     )
     # Loops in no threads begin and end here; in threads each does by itself.
     code += [*begin, writer.write(isl_tree(plan)), *end]
-    beside.prologue.extend(writer.prologue)
+    beside.prologue.extend((*writer.functions, *writer.prologue))
     beside.rows.extend(writer.prologue)
     if writer.streams:
         code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]

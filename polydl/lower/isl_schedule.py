@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
-from polydl.lower.marks import COPIED, CURVE, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import COPIED, CURVE, ENTRIES, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.nest_plan import NestPlan
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall
@@ -25,7 +25,7 @@ from polydl.model.isl.trees import (
 )
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
-from polydl.schedule.loops import outer_affs
+from polydl.schedule.loops import BY_ENTRIES, outer_affs
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
 
@@ -238,8 +238,7 @@ def _loop(
         node = add_mark(node, SIMD + _private(tree, member, at))
     elif member.run is Run.PARALLEL and not shared:
         share = member.share
-        name = CURVE if share.curve else PARALLEL + _schedule(share)
-        node, shared, grid = add_mark(node, name + _private(tree, member, at)), share.loops, bool(share.grid)
+        node, shared, grid = add_mark(node, _shared(share) + _private(tree, member, at)), share.loops, bool(share.grid)
         for cut in sorted(share.grid, key=lambda cut: "LRC".index(cut.axis)):
             # Layers outside of rows outside of columns, as PARLOOPER numbers its threads. The grid's loops, further
             # inside, run over one block each.
@@ -260,10 +259,15 @@ def _loop(
     return node, replace(at, shared=max(shared - 1, 0), grid=grid)
 
 
-def _schedule(share: Share) -> str:
+def _shared(share: Share) -> str:
+    """The mark of loops that threads share out."""
+    if share.curve:
+        return CURVE
     if share.grid:
-        return " schedule(static, 1)"  # thread t takes cell t of the grid; with fewer threads they take turns
-    return f" schedule({share.schedule})" if share.schedule else ""
+        return f"{PARALLEL} schedule(static, 1)"  # thread t takes cell t of the grid; with fewer they take turns
+    if share.schedule == BY_ENTRIES:
+        return ENTRIES
+    return f"{PARALLEL} schedule({share.schedule})" if share.schedule else PARALLEL
 
 
 def _private(tree: Node, member: Member, at: _Inside) -> str:

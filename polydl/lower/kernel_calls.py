@@ -147,7 +147,7 @@ def call_printer(
     def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:
             return plus(Name(buffers[role]), at.affine(packs[role].offset(call.domain, structure.loops)))
-        relation = first_element(statement, operand).as_pw_multi_aff()
+        relation = first_element(statement, operand.access).as_pw_multi_aff()
         found_at = at.address(operand.array, relation.pullback_pw_multi_aff(call.corner))
         if segment is not None and operand is not found.output:
             found_at = plus(found_at, segment.start(operand, at))

@@ -4,8 +4,10 @@ PARALLEL = "parallel"
 SERIAL = "serial"
 COPIED = "copied"
 CURVE = "curve"
+ENTRIES = "entries"
 SIMD = "simd"
 SUM = "sum"
-"""Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL, CURVE and
-SIMD the name may go on with OpenMP clauses. CURVE stands for PARALLEL where two loops run along a space-filling curve.
-After SIMD, the next loop runs in vectors."""
+"""Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL, CURVE,
+ENTRIES and SIMD the name may go on with OpenMP clauses. CURVE stands for PARALLEL where two loops run along a
+space-filling curve, ENTRIES where the rows of a loop are shared out by their entries. After SIMD, the next loop runs in
+vectors."""

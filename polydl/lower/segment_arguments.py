@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from polydl.lower.ctree import Binary, Declare, Expr, Int, Name, Node, Paren, Scope, Text, plus, times
@@ -54,12 +55,9 @@ class SegmentArguments:
 
     def around(self, call: Node, at: Place) -> Node:
         """A call behind the declarations that its arguments need."""
-        named = set(re.findall(r"[A-Za-z_]\w*", f"{self.segment.first} {self.segment.last}"))
-        declared = [
-            declaration(text, at.affine(value.pullback_pw_multi_aff(self.corner)))
-            for text, value in self.body.locals
-            if value is not None and text.rpartition(" ")[2] in named
-        ]
+        declared = bound_names(
+            self.body, self.segment, lambda value: at.affine(value.pullback_pw_multi_aff(self.corner))
+        )
         first = Declare("const ptrdiff_t", ((self._first, Text(self.segment.first)),))
         return Scope((*declared, first, call))
 
@@ -70,6 +68,16 @@ class SegmentArguments:
     @staticmethod
     def _of(one: Within, *, left: bool) -> tuple[Stride, str]:
         return (one.left, one.left_table) if left else (one.right, one.right_table)
+
+
+def bound_names(body: BlackBox, segment: Segment, affine: Callable[[isl.PwAff], Expr]) -> list[Declare]:
+    """Declarations of the names that the bounds of a segment mention. `affine` writes functions of the loops."""
+    named = set(re.findall(r"[A-Za-z_]\w*", f"{segment.first} {segment.last}"))
+    return [
+        declaration(text, affine(value))
+        for text, value in body.locals
+        if value is not None and text.rpartition(" ")[2] in named
+    ]
 
 
 def segment_arguments(

@@ -130,7 +130,10 @@ def _body(body: Body, domain: isl.Set, values: Mapping[str, int]) -> Body:
             segment = body.segment
             if segment is not None:
                 segment = replace(segment, sum=_statement(segment.sum, values))
-            return replace(body, locals=tuple(own), segment=segment)
+            entries = body.entries
+            if entries is not None:
+                entries = replace(entries, row=isl.function_at(entries.row, values))
+            return replace(body, locals=tuple(own), segment=segment, entries=entries)
 
 
 def _expression(value: Expr, domain: isl.Set, values: Mapping[str, int]) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -156,19 +156,19 @@ def _rows(found: Contraction, a: Operand, b: Operand, columns: str) -> tuple[str
     return tuple(i for i in moving if b.strides[i] == 0 or found.alone)
 
 
-def first_element(statement: Statement, operand: Operand) -> isl.Map:
-    """{ S[i…] -> A[a…] } what an instance reads or writes of an operand: within a segment, in the first iteration of
-    its loops and for an entry, or an element of a table, that is 0."""
+def first_element(statement: Statement, access: int) -> isl.Map:
+    """{ S[i…] -> A[a…] } what an instance reads or writes by an access of a contraction: within a segment, in the first
+    iteration of its loops and for an entry, or an element of a table, that is 0."""
     body = statement.body
     if not isinstance(body, BlackBox) or body.segment is None:
-        return statement.accesses[operand.access].relation
+        return statement.accesses[access].relation
     inner = body.segment.sum
     domain = inner.domain
     for iterator in inner.iterators[statement.depth :]:
         low = isl.least(domain, iterator)
         assert low is not None, "it has iterations (`_iterations`)"
         domain = isl.fix(domain, iterator, low)
-    relation = isl.domain_onto(inner.accesses[operand.access].relation.intersect_domain(domain), range(statement.depth))
+    relation = isl.domain_onto(inner.accesses[access].relation.intersect_domain(domain), range(statement.depth))
     return isl.domain_named(relation, statement.name, statement.iterators)
 
 
@@ -221,18 +221,18 @@ class NoContraction:
     """Index of the access that shows it, where one does."""
 
 
-def _factors(value: Expr, *, modular: bool = False) -> list[Expr]:
+def product_factors(value: Expr, *, modular: bool = False) -> list[Expr]:
     """The factors of a product, however it is parenthesised, without the conversions that change no value; `modular`:
     nor its value modulo 2^32."""
     match value:
         case Binary("*", left, right):
-            return _factors(left, modular=modular) + _factors(right, modular=modular)
+            return product_factors(left, modular=modular) + product_factors(right, modular=modular)
         case Convert(source, target, operand) if modular and source.is_int and target.is_int:
-            return _factors(operand, modular=True) if value.exact or target.bits >= I32.bits else [value]
+            return product_factors(operand, modular=True) if value.exact or target.bits >= I32.bits else [value]
         case Convert(source, target, operand) if source is target or not isinstance(operand, Binary):
             # A literal is converted when it is compiled, as the argument of a microkernel is.
             literal = isinstance(operand, Const) and source.is_int
-            return _factors(operand, modular=modular) if value.exact or literal else [value]
+            return product_factors(operand, modular=modular) if value.exact or literal else [value]
         case _:
             return [value]
 
@@ -294,13 +294,18 @@ def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contrac
 def _says(statement: Statement, segment: Segment) -> bool:
     """Whether a statement still touches the elements that its segment's sum does: rewrites may have changed it since it
     was read, and the sum not."""
+    return says_all(statement, segment, range(len(segment.sum.accesses)))
+
+
+def says_all(statement: Statement, segment: Segment, accesses: Iterable[int]) -> bool:
+    """Whether a statement still touches the elements that some accesses of its segment's sum do."""
     inner, depth = segment.sum, statement.depth
     if inner.iterators[:depth] != statement.iterators:
         return False
     domain = inner.domain
     for iterator in (segment.entry, *segment.tables):
         domain = isl.fix(domain, iterator, 0)
-    for access in inner.accesses:
+    for access in (inner.accesses[number] for number in accesses):
         own = isl.domain_onto(access.relation.intersect_domain(domain), range(depth))
         own = isl.domain_named(own, statement.name, statement.iterators)
         known = [a.relation for a in statement.accesses if (a.array, a.write) == (access.array, access.write)]
@@ -341,7 +346,7 @@ def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction
     if product_type is not output_type and not modular:
         # rounded on the way, or computed in more digits than are kept
         return NoContraction(Lack.TYPES, body.target)
-    factors = _factors(value, modular=modular)
+    factors = product_factors(value, modular=modular)
     moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
     scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
     if len(moving) != 2:

@@ -236,6 +236,20 @@ class BlackBox:
     """Of a loop that may add up in another order: `text` so that it does, in vector lanes."""
     segment: Segment | None = None
     """Of a loop over a segment of other arrays that adds up."""
+    entries: Entries | None = None
+    """What a loop over a segment runs through, where that shows."""
+    regroups: bool = False
+    """Whether what `segment` says may be added up in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a loop over `array[row] <= p < array[row + 1]` runs through."""
+
+    array: str
+    """Of integers, which the program does not write."""
+    row: isl.PwAff
+    """{ S[i…] -> [r] }"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from polydl.measure import Progress
 from polydl.measure.compiler import unit_flags
 from polydl.measure.compiler_faults import without_fault
 from polydl.model.scop import Scop
+from polydl.native.index_checks import IndexCheck, index_checks
 from polydl.native.kernel import Kernel, Made
 from polydl.native.macro_sizes import with_sizes
 from polydl.native.shared import Unit
@@ -37,6 +38,7 @@ def compile_kernel(
     optimize: bool = True,
     tune: bool = True,
     constant: Sequence[str] = (),
+    check: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
     options: Options | None = None,
@@ -50,7 +52,10 @@ def compile_kernel(
     With `tune` the best ranked variants are compiled, checked against the original and timed, and the fastest becomes
     the function, as in `optimize`; without it the best ranked variant is taken and nothing is run; without `optimize`
     the loops stay as they are written. `constant` names parameters, such as weights, whose contents stay the same from
-    call to call: the kernel copies them once into the layout that its code reads (see `Kernel`). Results are cached by
+    call to call: the kernel copies them once into the layout that its code reads (see `Kernel`). With `check` each call
+    looks first at what subscripts are made of: a value of an array of integers that leads out of an array, or rows in
+    no order, raise ArgumentValueError, and nothing is written. That looks at all elements of such arrays, and may take
+    as long as the kernel; sums of several such values are not asked for. Results are cached by
     content in the user's cache folder, so that the same call in another process compiles and measures nothing, unless
     `fresh`. That holds for results of a busy machine too; the kernel's `made.notes` then say so. Other keywords are
     fields of `Options`, such as `threads`, and `function`, which chooses among several kernels of a file. Raises
@@ -96,7 +101,7 @@ def compile_kernel(
         key = None  # the file cannot be read, which `load` reports
     found = result_cache.load(key) if key is not None and not fresh else None
     if found is not None:
-        return _kernel(found.text, found.document, o)
+        return _kernel(found.text, found.document, o, check=check)
     program, with_all = sized(file.parsed(o), o) if built is None else program_of(built, o)
     function = _only_function(program)
     # Before the search, which takes long: is this a function that Python can call?
@@ -105,9 +110,10 @@ def compile_kernel(
     _check_constant(o.prepack, declared)
     text, made = _optimized(program, function, how, with_all, progress)
     document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
+    document["checks"] = [asdict(one) for one in index_checks(s for s in program.scops if s.function == function)]
     if key is not None:
         result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)
-    return _kernel(text, document, o)
+    return _kernel(text, document, o, check=check)
 
 
 def _place(scop: Scop) -> Path:
@@ -139,11 +145,12 @@ class _File:
         return self._read[1]
 
 
-def _kernel(text: str, document: Mapping[str, Any], o: Options) -> Kernel:
+def _kernel(text: str, document: Mapping[str, Any], o: Options, *, check: bool) -> Kernel:
     lists = {name: tuple(document["made"][name]) for name in ("notes", "packed")}
     made = Made(**document["made"] | lists)
     unit = Unit(text, tuple(document["flags"]), without_fault(o.toolchain()))
-    return Kernel(Signature.from_data(document["signature"]), made, unit)
+    checks = [IndexCheck(**one | {"extents": tuple(one["extents"])}) for one in document["checks"]] if check else []
+    return Kernel(Signature.from_data(document["signature"]), made, unit, checks)
 
 
 def _check_constant(names: Sequence[str], declared: Signature) -> None:

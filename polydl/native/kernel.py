@@ -19,6 +19,7 @@ from polydl.model.types import ElementType
 from polydl.native import shared
 from polydl.native.call_arguments import Memory, check, check_apart, memory, scalar, torch_tensor
 from polydl.native.forked import usable_threads
+from polydl.native.index_checks import IndexCheck, check_indices
 from polydl.native.packed_constants import Constants
 from polydl.native.quick_arguments import QuickArguments
 from polydl.native.shared import Unit
@@ -66,11 +67,13 @@ class Kernel:
 
     The call releases the lock of the interpreter, and several threads may call at once. In a process that was forked
     after a call, such as a worker of torch's DataLoader, calls run on one thread. It raises ArgumentTypeError (a
-    TypeError) and ArgumentValueError (a ValueError) before anything runs.
+    TypeError) and ArgumentValueError (a ValueError) before anything runs; the latter also for values of arrays of
+    integers that lead out of the arrays that they subscript, where `polydl.compile` was told to check them.
     """
 
-    def __init__(self, signature: Signature, made: Made, unit: Unit) -> None:
+    def __init__(self, signature: Signature, made: Made, unit: Unit, checks: Sequence[IndexCheck] = ()) -> None:
         self.signature = signature
+        self.checks = tuple(checks)
         self.made = made
         self.unit = unit
         self.__name__ = self.__qualname__ = signature.function
@@ -124,7 +127,7 @@ class Kernel:
         return inspect.Signature([*positional, *sized])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._quick is not None and not kwargs and len(args) == len(self._positional):
+        if self._quick is not None and not self.checks and not kwargs and len(args) == len(self._positional):
             copies = None
             if self._constants is not None and (usual := self._quick.call(args, None, None, 0)) is not None:
                 copies = self._constants.packed([args[at] for at in self._constant_arguments], usual)
@@ -159,6 +162,7 @@ class Kernel:
             found.append(one)
             pointers[i] = one.address
         check_apart(found, all_apart=self.made.variant is not None)
+        check_indices(self.checks, {one.parameter.name: one for one in found})
         result = _result_cell(self.signature.result)
         self._run(pointers, result, [values[name] for name in self.made.packed] if sized else [])
         _mark_changed_tensors(found)
@@ -217,8 +221,8 @@ class Kernel:
             self._quick = QuickArguments(self._parameters, extents, addresses, self.unit.toolchain, all_apart=apart)
         return extents
 
-    def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit]]:
-        return Kernel, (self.signature, self.made, self.unit)
+    def __reduce__(self) -> tuple[type[Kernel], tuple[Signature, Made, Unit, tuple[IndexCheck, ...]]]:
+        return Kernel, (self.signature, self.made, self.unit, self.checks)
 
     def __repr__(self) -> str:
         return f"<polydl kernel {self}, {self._code}, {self.made.threads} threads>"

@@ -351,6 +351,9 @@ def _moved(statement: Statement, to: Sequence[isl.Aff | isl.PwAff], iterators: t
         body = replace(body, value=at(body.value))
     elif isinstance(body, BlackBox):
         local = ((text, None if value is None else value.pullback_pw_multi_aff(back)) for text, value in body.locals)
-        body = replace(body, locals=tuple(local))
+        through = body.entries
+        if through is not None:
+            through = replace(through, row=through.row.pullback_pw_multi_aff(back))
+        body = replace(body, locals=tuple(local), entries=through)
     accesses = tuple(replace(a, relation=a.relation.apply_domain(moved)) for a in statement.accesses)
     return replace(statement, iterators=iterators, domain=moved.range(), accesses=accesses, body=body)

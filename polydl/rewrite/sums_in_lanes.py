@@ -14,7 +14,7 @@ class InLanes:
     """A loop that is kept as it is written adds up in vector lanes.
 
     before:    for (k = ptr[i]; k < ptr[i + 1]; k++) s += a[k]
-    after:     the same behind `#pragma omp simd reduction(+ : s)`
+    after:     the same behind `#pragma omp simd reduction(+ : s)`, or as a sum over a segment that may be regrouped
     requires:  leave to reassociate; the front end has seen that the loop only adds up
                (frontend.lower.sums_of_read_bounds)
     """
@@ -23,7 +23,7 @@ class InLanes:
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.equations.step.Rewrite`."""
-        if any(not _lanes(before.statement(name)) for name in self.statements):
+        if not all(_only_adds(before.statement(name)) for name in self.statements):
             return f"{', '.join(self.statements)}: not all of them only add up"
         same = after.statements == _made(before, self.statements).statements
         return None if same else f"more than {', '.join(self.statements)} was changed"
@@ -34,7 +34,7 @@ class InLanes:
 
 def sums_in_lanes(scop: Scop) -> Iterator[Step]:
     """Let every loop that only adds up do so in lanes (`InLanes`)."""
-    names = tuple(s.name for s in scop.statements if _lanes(s))
+    names = tuple(s.name for s in scop.statements if _only_adds(s))
     if names:
         yield Step(InLanes(names), scop, _made(scop, names))
 
@@ -73,8 +73,10 @@ def _in_order(scop: Scop, names: tuple[str, ...]) -> Scop:
     return replace(scop, statements=tuple(kept(s) if s.name in names else s for s in scop.statements))
 
 
-def _lanes(statement: Statement) -> str:
-    return statement.body.lanes if isinstance(statement.body, BlackBox) else ""
+def _only_adds(statement: Statement) -> bool:
+    """Whether that is known, and the statement adds up in its order yet."""
+    body = statement.body
+    return isinstance(body, BlackBox) and not body.regroups and (bool(body.lanes) or body.segment is not None)
 
 
 def _made(scop: Scop, names: tuple[str, ...]) -> Scop:
@@ -83,4 +85,5 @@ def _made(scop: Scop, names: tuple[str, ...]) -> Scop:
 
 def _with(statement: Statement) -> Statement:
     assert isinstance(statement.body, BlackBox)
-    return replace(statement, body=replace(statement.body, text=statement.body.lanes, lanes=""))
+    text = statement.body.lanes or statement.body.text
+    return replace(statement, body=replace(statement.body, text=text, lanes="", regroups=True))

@@ -9,7 +9,7 @@ the exact check, estimates in batches (`rank.traffic`) to those of trees.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +17,16 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand
-from polydl.model.scop import Statement
+from polydl.model.scop import BlackBox, Statement
 from polydl.model.strides import Stride
 from polydl.model.time import map_from_affs, time_affs
 from polydl.schedule.transform import Transform
 
 HILBERT = "hilbert"
 """In place of a schedule: along a space-filling curve."""
+
+BY_ENTRIES = "entries"
+"""In place of a schedule: rows in parts that have as many entries each, one for each thread."""
 
 OMP_SCHEDULE = re.compile(r"(?:(?:static|dynamic|guided)(?:,[1-9][0-9]*)?|auto|runtime)")
 """What may stand in OpenMP's schedule clause (white space left out)."""
@@ -270,6 +273,20 @@ def normalised(nest: Nest, statement: Statement) -> dict[str, isl.Aff]:
         aff = affs[iterator].add_constant_val(isl.value(-count.first))
         result[iterator] = isl.floor_div(aff, count.stride) if count.stride > 1 else aff
     return result
+
+
+def over_rows(statements: Iterable[Statement], affs: Mapping[str, isl.Aff]) -> bool:
+    """Whether the next iteration of a loop is the next row for a statement that runs through a segment. `affs`: per
+    statement { S[i…] -> [t] } the value of the loop."""
+    for statement in statements:
+        body = statement.body
+        if isinstance(body, BlackBox) and body.entries is not None:
+            ahead = body.entries.row.sub(isl.PwAff.from_aff(affs[statement.name])).gist(statement.domain)
+            pieces = isl.pieces(ahead)
+            factors = isl.coefficients(pieces[0][1]) if len(pieces) == 1 else None
+            if factors is not None and not any(factors):
+                return True
+    return False
 
 
 def loop_aff(loop: Loop, y: isl.Aff) -> isl.Aff:

@@ -42,7 +42,7 @@ from polydl.base.errors import InputError
 from polydl.dependences.nests import Nest
 from polydl.schedule import notation
 from polydl.schedule.limits import RegisterBlocks
-from polydl.schedule.loops import HILBERT, LoopTransform, NestLoops, apply
+from polydl.schedule.loops import BY_ENTRIES, HILBERT, LoopTransform, NestLoops, apply
 from polydl.schedule.notation import Level, Written, levels, loop_named
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.transform import Transform
@@ -297,7 +297,7 @@ def text(structure: NestLoops, merge: Merge | None = None) -> LoopText:
         said += "&" if merge is not None and merge.loops == place else ""
     if structure.omp_schedule:
         clause = structure.omp_schedule
-        said += f"@{clause}" if clause == HILBERT else f"@schedule({clause})"
+        said += f"@{clause}" if clause in (HILBERT, BY_ENTRIES) else f"@schedule({clause})"
     blocks = []
     for c, name in names.items():
         steps = [loop.step for loop in structure.loops if loop.iterator == name]

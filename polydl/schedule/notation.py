@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from polydl.base.errors import InputError, Span
-from polydl.schedule.loops import HILBERT, OMP_SCHEDULE
+from polydl.schedule.loops import BY_ENTRIES, HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
@@ -128,10 +128,12 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
         return tuple(found), ""
     said = _CLAUSE.fullmatch("".join(clause.split()))
     place = len(body) + 1
-    if clause.strip() == HILBERT:
-        return tuple(found), HILBERT
+    if clause.strip() in (HILBERT, BY_ENTRIES):
+        return tuple(found), clause.strip()
     if said is None or not OMP_SCHEDULE.fullmatch(said[1]):
-        raise written.error("not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1), or @hilbert")
+        raise written.error(
+            "not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1), @hilbert or @entries"
+        )
     return tuple(found), said[1]
 
 

@@ -10,8 +10,9 @@ from polydl.model import isl
 from polydl.schedule.goal import Goal, components, extent, has_loops, kept
 from polydl.schedule.innermost_passes import innermost, unrolled, vector_last
 from polydl.schedule.kernels_in_tiles import blocked, packed
+from polydl.schedule.loops import BY_ENTRIES, over_rows
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, statements
+from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
 
 _STRIP = 2048
@@ -57,7 +58,8 @@ def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
                     first = independent[0]
                     rest = tuple(m for m in members if m is not first)
                     inner = Band(rest, child) if rest else child
-                    top = replace(first, run=Run.PARALLEL)
+                    rows = over_rows((goal.of[s].statement for s in first.affs), first.affs)
+                    top = replace(first, run=Run.PARALLEL, share=Share(schedule=BY_ENTRIES) if rows else ALONE)
                     return Band((top,), innermost(inner, left(links, first), goal.inside((top,))))
                 apart = _distributed(node, links, goal) if legal else None
                 if apart is not None:

@@ -54,7 +54,7 @@ class Share:
     loops: int = 1
     """How many, from the marked one on; without a grid they are collapsed into one."""
     schedule: str = ""
-    """Arguments of OpenMP's schedule clause; empty: no clause."""
+    """Arguments of OpenMP's schedule clause; empty: no clause; `entries`: rows in parts with as many entries each."""
     curve: bool = False
     """Along a space-filling curve."""
     grid: tuple[Cut, ...] = ()

@@ -176,6 +176,30 @@ def test_sums_between_bounds_that_are_read_may_use_lanes(
 
 
 @pytest.mark.parametrize(
+    ("inner", "reduction"),
+    [
+        ("float s = 0; for (int j = 0; j < 9; j++) s += x[j] * m[col[k]][j]; val[k] = s;", "+ : s"),
+        ("double s = 0; for (int j = 0; j < 9; j++) s += x[1 + j] * m[col[k]][j + k]; val[k] = s;", "+ : s"),
+        ("for (int j = 0; j < 9; j++) z[i][0] += x[j]; val[k] = 0;", "+ : polydl_sum0"),
+        ("if (val[k] > 0) for (int j = 0; j < 9; j++) y[i] -= x[j];", "+ : polydl_sum0"),
+        # each for one reason
+        ("float s = 0; for (int j = 0; j < 9; j++) s += x[2 * j]; val[k] = s;", None),
+        ("float s = 0; for (int j = 0; j < 9; j++) s += m[j][k]; val[k] = s;", None),
+        ("float s = 0; for (int j = 0; j < 9; j++) s += x[col[j]]; val[k] = s;", None),
+        ("float s = 0; for (int j = 0; j < 9; j++) s += x[j] * s; val[k] = s;", None),
+        ("int s = 0; for (int j = 0; j < 9; j++) s += col[j]; val[k] = s;", None),
+        ("for (int j = 0; j < 9; j++) y[j] += x[j]; val[k] = 0;", None),
+    ],
+)
+def test_sums_along_rows_use_lanes_inside_of_such_loops(tmp_path: Path, inner: str, reduction: str | None) -> None:
+    head = SPARSE.replace("double z", "float m[99][9], double z")
+    body = f"for (int i = 0; i < 20; i++) for (int k = at[i]; k < at[i + 1]; k++) {{ {inner} }}"
+    (kept,) = (s.body for s in region(tmp_path, body, head).statements if isinstance(s.body, BlackBox))
+    assert "#pragma" not in kept.text
+    assert (f"#pragma omp simd reduction({reduction})\n" in kept.lanes) if reduction else not kept.lanes
+
+
+@pytest.mark.parametrize(
     ("body", "kinds"),
     [
         ("if (B[i] > 0) { at[i] = 1; continue; } at[i] = 2; A[i][0] = 3;", [BlackBox]),

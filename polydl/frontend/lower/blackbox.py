@@ -73,10 +73,14 @@ def private(node: Node, state: State) -> list[Symbol]:
 def body(node: Node, whole: Node, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
     """The code at `node` as the body of one statement; `whole`: with the pointers that it uses, if any. Raises
     InputError."""
-    lines = written(whole).splitlines()
-    lanes = in_lanes(node, state.scope.find) if whole is node else ""
-    text = "\n".join(line for line in lines if line.strip() and not line.startswith("#pragma polydl "))
+    text = _kept(written(whole))
+    lanes = _kept(in_lanes(node, state.scope.find)) if whole is node else ""
     return RawBlackBox(text, _locals(state, whole, counters(node)), inner, lanes)
+
+
+def _kept(text: str) -> str:
+    """The lines of a text that say something in the output."""
+    return "\n".join(line for line in text.splitlines() if line.strip() and not line.startswith("#pragma polydl "))
 
 
 def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[str, isl.PwAff | None], ...]:

@@ -33,6 +33,7 @@ from polydl.model.scop import (
     BlackBox,
     Body,
     CallArgument,
+    Entries,
     MicrokernelCall,
     Segment,
     Statement,
@@ -318,7 +319,10 @@ class Builder:
         elif isinstance(raw.body, RawBlackBox):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
             values = [(text, None if value is None else space.function(value)) for text, value in raw.body.locals]
-            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes, self._segment(raw.body.segment, name))
+            through = raw.body.entries
+            entries = None if through is None else Entries(through.bounds, space.function(through.row))
+            segment = self._segment(raw.body.segment, name)
+            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes, segment, entries)
             accesses = self._accesses(raw.accesses, space) if not inner else ()
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:

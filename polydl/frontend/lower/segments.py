@@ -31,7 +31,7 @@ from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Binary, Load
+from polydl.model.expr import Binary, Expr, Load, every_part
 from polydl.model.types import F32, F64, ElementType
 
 _MOST = 1 << 16
@@ -61,7 +61,7 @@ def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
     if found is None or not found.around:
         return None
     raw = _affine(found, state)
-    if raw is None or not _different(raw, [_variable(one) for one in found.around]):
+    if raw is None or not _multiplies(raw) or not _different(raw, [_variable(one) for one in found.around]):
         return None
     assert isinstance(loop.node, c_ast.For), "says `_sum`"
     over = loop.node
@@ -301,8 +301,8 @@ def _entry_of(node: c_ast.ArrayRef, entry: str, state: State) -> str | None:
 
 
 def _affine(found: _Sum, state: State) -> RawStatement | None:
-    """The accumulation of products in loops that count entries, and elements of tables, from 0; None where it is
-    something else."""
+    """The accumulation of elements and their products in loops that count entries, and elements of tables, from 0; None
+    where it is something else."""
     tables = _tables(found, state)
     entry = counters.fresh(f"{found.entry}_of", state)
 
@@ -335,7 +335,7 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     if wrong or len(made) != 1:
         return None
     (one,) = made
-    if not _multiplies(one):
+    if not _adds_products(one):
         return None
     # sizes in subscripts shape the arrays, where the loop itself has them only behind elements of tables
     factors = {n for a in one.accesses for v in a.subscripts if v is not None for m in v.poly or () for n in m}
@@ -353,16 +353,28 @@ def _counted(name: str, body: Node) -> c_ast.For:
 
 
 def _multiplies(one: RawStatement) -> bool:
-    """Whether it adds products of elements of the type of the sum, which has vectors, and of other arrays."""
+    """Whether what it adds is a product of two elements."""
     body = one.body
-    if not isinstance(body, RawAssignment) or not isinstance(body.value, Binary) or body.value.op != "*":
+    return isinstance(body, RawAssignment) and sum(isinstance(part, Load) for part in every_part(body.value)) == 2
+
+
+def _adds_products(one: RawStatement) -> bool:
+    """Whether it adds elements, or products of them, of the type of the sum, which has vectors, and of other arrays."""
+    body = one.body
+    if not isinstance(body, RawAssignment) or not _is_product(body.value):
         return False
     elements = {access.symbol.ctype for access in one.accesses}
     known = not any(access.chosen for access in one.accesses)
-    loads = isinstance(body.value.left, Load) and isinstance(body.value.right, Load)
     target = one.accesses[body.target].symbol
     others = [a.symbol for at, a in enumerate(one.accesses) if at not in (body.target, body.target_read)]
-    return known and loads and len(elements) == 1 and elements <= {F32, F64} and target not in others
+    return known and len(elements) == 1 and elements <= {F32, F64} and target not in others
+
+
+def _is_product(value: Expr) -> bool:
+    """Of elements alone, or one of them."""
+    if isinstance(value, Binary):
+        return value.op == "*" and _is_product(value.left) and _is_product(value.right)
+    return isinstance(value, Load)
 
 
 def _different(one: RawStatement, names: Sequence[str]) -> bool:

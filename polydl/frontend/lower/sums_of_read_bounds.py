@@ -1,4 +1,4 @@
-"""Sums in loops whose bounds data decide: such a loop is kept as it is written, but may add up in lanes."""
+"""Sums in code that is kept as it is written, since data decide its loops' bounds: they may add up in lanes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from dataclasses import dataclass
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.meaning.liveness import changed_names
-from polydl.frontend.meaning.symbols import Symbol, mentions
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.combiners import of_assignment
 from polydl.model.functions import result_of
-from polydl.model.types import F32, F64
+from polydl.model.types import F32, F64, ElementType
 
 _UPWARDS = ("++", "p++")
+_SIMD = "omp simd"
 _OWN = "polydl_sum{}"
 """Names of the scalars that stand for elements while the loop runs."""
 
 
-def in_lanes(loop: Node, find: Callable[[str], Symbol | None]) -> str:
-    """C text of a loop that adds up in vector lanes: each iteration declares what it needs and adds to scalars or
-    elements of floating point that nothing else in the loop reads or writes. Empty where it is no such loop, or may
-    not be.
+def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
+    """C text of code in which loops that only add up do so in vector lanes: loops of which each iteration declares what
+    it needs and adds to scalars or elements of floating point that nothing else in the loop reads or writes. Empty
+    where there are none.
 
     before:    for (int k = ptr[i]; k < ptr[i + 1]; k++) y[i] += a[k];
     after:     if (ptr[i] < ptr[i + 1]) {
@@ -34,16 +36,71 @@ def in_lanes(loop: Node, find: Callable[[str], Symbol | None]) -> str:
                  y[i] += sum;
                }
 
-    `find`: what a name outside of the loop denotes.
+    A loop inside of others does so where it leads from element to element of the rows that it reads. `find`: what a
+    name outside of the code denotes.
     """
+    own = {node.name: node for node in nodes(code) if isinstance(node, c_ast.Decl)}
+
+    def typed(name: str) -> ElementType | None:
+        symbol = find(name)
+        if name in own:
+            return _declared_type(own[name]) if symbol is None else None  # which of the two is not asked
+        usual = symbol is not None and not symbol.pinned and isinstance(symbol.ctype, ElementType)
+        return symbol.ctype if symbol is not None and usual else None
+
+    found = False
+
+    def changed(node: Node) -> Node:
+        nonlocal found
+        made = _summed(node, typed)
+        if made is None or not (node is code or _along_rows(node)):
+            return mapped(node, changed)
+        found = True
+        return made
+
+    made = changed(code)
+    return written(made) if found else ""
+
+
+def _along_rows(loop: Node) -> bool:
+    """Whether the last subscripts of all that a loop adds up count with it, and no others."""
+    bounds = _bounds(loop) if isinstance(loop, c_ast.For) else None
+    if bounds is None or not isinstance(loop, c_ast.For):
+        return False
+    counter = bounds.counter
+
+    def follows(node: Node, *, inside: bool = False) -> bool:
+        if isinstance(node, c_ast.ArrayRef) and counter in mentions(node):
+            moving = [term for term in _terms(node.subscript) if counter in mentions(term)]
+            alone = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
+            return not inside and alone and counter not in mentions(node.name)
+        return all(follows(child, inside=inside or isinstance(node, c_ast.ArrayRef)) for _, child in node.children())
+
+    return follows(loop.stmt)
+
+
+def _terms(node: Node) -> list[Node]:
+    """Of a sum."""
+    return [*_terms(node.left), *_terms(node.right)] if isinstance(node, c_ast.BinaryOp) and node.op == "+" else [node]
+
+
+def _declared_type(decl: c_ast.Decl) -> ElementType | None:
+    """Of a scalar of floating point."""
+    type_ = decl.type.type if isinstance(decl.type, c_ast.TypeDecl) else None
+    names = type_.names if isinstance(type_, c_ast.IdentifierType) else []
+    return next((one for one in (F32, F64) if names == [one.c]), None)
+
+
+def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | None:
+    """A loop that only adds up, in lanes; None for other code."""
     parts = _parts(loop)
-    if not isinstance(loop, c_ast.For):
-        return ""
-    bounds = _bounds(loop) if parts is not None else None
-    if parts is None or bounds is None:
-        return ""
+    if parts is None or not isinstance(loop, c_ast.For):
+        return None
+    bounds = _bounds(loop)
+    if bounds is None:
+        return None
     declared, sums = parts
-    targets = [_target(one.lvalue, find) for one in sums]
+    targets = [_target(one.lvalue, typed) for one in sums]
     places = [each for one in sums for each in _subscripts(one.lvalue)]
     inside = [*(d.init for d in declared if d.init is not None), *(one.rvalue for one in sums), *places]
     fixed = {bounds.counter, *(d.name for d in declared)}
@@ -52,8 +109,18 @@ def in_lanes(loop: Node, find: Callable[[str], Symbol | None]) -> str:
     moved = set().union(*map(mentions, places))
     still = all(not changed_names(each) and _pure(each) for each in (*inside, bounds.first, bounds.last))
     if None in targets or len(set(named)) < len(named) or read & set(named) or moved & fixed or not still:
-        return ""
-    return _text(loop, declared, sums, [t for t in targets if t is not None], bounds)
+        return None
+    if set(named) & fixed:
+        return None
+    return _lanes(loop, declared, sums, [t for t in targets if t is not None], bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The scalar, or the array of the element, that is added to."""
+
+    name: str
+    type: ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +164,43 @@ def _subscripts(place: Node) -> list[Node]:
     return [*_subscripts(place.name), place.subscript] if isinstance(place, c_ast.ArrayRef) else []
 
 
-def _target(place: Node, find: Callable[[str], Symbol | None]) -> Symbol | None:
-    """The scalar or the array of the element that is added to; None where it is neither, or not of floating point."""
+def _target(place: Node, typed: Callable[[str], ElementType | None]) -> _Target | None:
+    """None where it is neither a scalar nor an element, or not of floating point."""
     while isinstance(place, c_ast.ArrayRef):
         place = place.name
-    symbol = find(place.name) if isinstance(place, c_ast.ID) else None
-    return symbol if symbol is not None and symbol.ctype in (F32, F64) and not symbol.pinned else None
+    found = typed(place.name) if isinstance(place, c_ast.ID) else None
+    return _Target(place.name, found) if isinstance(place, c_ast.ID) and found in (F32, F64) else None
 
 
-def _text(
-    loop: c_ast.For, declared: list[c_ast.Decl], sums: list[c_ast.Assignment], targets: list[Symbol], bounds: _Bounds
-) -> str:
-    before, after, reductions, inside = [], [], [], []
+def _lanes(
+    loop: c_ast.For,
+    declared: list[c_ast.Decl],
+    sums: list[c_ast.Assignment],
+    targets: list[_Target],
+    bounds: _Bounds,
+) -> Node:
+    before, after, reductions, inside = list[Node](), list[Node](), "", list[Node]()
     for number, (one, target) in enumerate(zip(sums, targets, strict=True)):
         row = of_assignment(one.op)
-        assert row is not None
+        assert row is not None and row.neutral is not None
         name = target.name
         if _subscripts(one.lvalue):
             name = _OWN.format(number)
-            before.append(f"{target.ctype} {name} = {row.neutral};")
-            after.append(f"{written(one.lvalue)} {row.symbol}= {name};")
-        reductions.append(f" reduction({row.symbol} : {name})")
+            before.append(_scalar(target.type, name, row.neutral))
+            after.append(c_ast.Assignment(f"{row.symbol}=", one.lvalue, c_ast.ID(name)))
+        reductions += f" reduction({row.symbol} : {name})"
         inside.append(c_ast.Assignment(one.op, c_ast.ID(name), one.rvalue))
     made = copy(loop)
     made.stmt = c_ast.Compound([*declared, *inside])
-    lines = [*before, f"#pragma omp simd{''.join(reductions)}", written(made), *after]
-    if before:
-        lines = [f"if (({written(bounds.first)}) {bounds.op} ({written(bounds.last)})) {{", *lines, "}"]
-    return "\n".join(lines)
+    code = c_ast.Compound([*before, c_ast.Pragma(f"{_SIMD}{reductions}"), made, *after])
+    if not before:
+        return code
+    return c_ast.If(c_ast.BinaryOp(bounds.op, bounds.first, bounds.last), code, None)
+
+
+def _scalar(element: ElementType, name: str, value: str) -> c_ast.Decl:
+    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType([element.c]))
+    return c_ast.Decl(name, [], [], [], [], type_, c_ast.Constant("int", value), None)
 
 
 def _pure(node: Node) -> bool:

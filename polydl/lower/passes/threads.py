@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from polydl.lower.ctree import (
     Assign,
@@ -24,6 +24,7 @@ from polydl.lower.ctree import (
     mentions,
     with_children,
 )
+from polydl.lower.passes.balanced_rows import balanced_rows
 from polydl.lower.vector_math import is_straight, vector_calls
 
 
@@ -39,12 +40,20 @@ class Threads:
     """The file, of whose functions some may be called."""
     ends: Sequence[Node] = ()
     """What each thread does at last."""
+    prologue: list[str] = field(default_factory=list, compare=False)
+    """File-scope pieces of the functions that the code written so far calls."""
 
     def __call__(self, node: Node, mark: Marked | None = None, *, beside: bool = False) -> Node:
         """Code without marks. `mark`: how the next loops run; `beside`: other code is in the same scope."""
         match node:
             case Marked(Way.CURVE, body):
                 return self._curve(node)
+            case For(body=body) if mark is not None and mark.way is Way.ENTRIES:
+                made = balanced_rows(node, self(body), mark, self.prefix)
+                if made is None:  # a part of the loop without segments, or one iteration
+                    return self(node, replace(mark, way=Way.PARALLEL))
+                self.prologue.extend(made.prologue)
+                return made.code
             case Marked(Way.THREAD, body) if self.own:
                 inside = self(body)
                 parts = (*(one for one in self.own if _is_needed(one, inside)), inside, *self.ends)

@@ -10,7 +10,18 @@ from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.strides import known
 from polydl.schedule.limits import IDLE, RAGGED, Limits
-from polydl.schedule.loops import HILBERT, OMP_SCHEDULE, GridAxis, LoopTransform, NestLoops, trips
+from polydl.schedule.loops import (
+    BY_ENTRIES,
+    HILBERT,
+    OMP_SCHEDULE,
+    GridAxis,
+    Loop,
+    LoopTransform,
+    NestLoops,
+    normalised,
+    over_rows,
+    trips,
+)
 from polydl.schedule.quick_legality import is_legal
 
 
@@ -26,6 +37,8 @@ class Parallelize(LoopTransform, frozen=True):
     requires:  no dependence (accumulations included) is carried by these loops; on a grid none between iterations
                that differ in one of them, whatever sequential loop between them carries it; between blocks of the
                `summed` loop accumulations, and nothing else
+    entries:   rows of a sparse matrix in parts, found by bisection / #pragma omp parallel for schedule(static, 1) /
+               for part in [0, threads): for i in part
     source:    PARLOOPER's two ways of parallelisation (Georganas et al., 2023)
     """
 
@@ -33,7 +46,8 @@ class Parallelize(LoopTransform, frozen=True):
     """Outermost first; adjacent unless on a grid."""
     schedule: str = ""
     """Arguments of OpenMP's schedule clause, as `dynamic,1`; empty: no clause; `hilbert`: the iterations of two loops
-    in the order of a generalised Hilbert curve, of which each thread runs one contiguous piece."""
+    in the order of a generalised Hilbert curve, of which each thread runs one contiguous piece; `entries`: rows in as
+    many parts as threads, with the same number of entries of the segments that they run through."""
     axes: str = ""
     """On a grid the axis of each loop, one letter per loop: R (rows), C (columns), L (layers); empty: no grid."""
     ways: tuple[int, ...] = ()
@@ -54,6 +68,11 @@ class Parallelize(LoopTransform, frozen=True):
             _check_summed(structure, self)
         if self.schedule == HILBERT:
             _check_curve(structure, at, grid=bool(grid))
+        elif self.schedule == BY_ENTRIES:
+            if len(at) != 1 or grid or not _over_rows(structure, structure.loops[at[0]]):
+                raise InputError(
+                    "'entries' shares out one loop, in each of whose iterations a statement runs through a segment"
+                )
         elif self.schedule and (grid or not OMP_SCHEDULE.fullmatch(self.schedule)):
             raise InputError(
                 f"'{self.schedule}' cannot be the schedule of these loops",
@@ -127,7 +146,8 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             if not _collapses(structure, start, end):
                 limits.pruned[RAGGED] += 1
                 break
-            parallel = Parallelize(tuple(names[start:end]), _shared_out(structure, counts[start:end], threads))
+            schedule = _shared_out(structure, structure.loops[start:end], threads)
+            parallel = Parallelize(tuple(names[start:end]), schedule)
             made = parallel.applied(structure)
             if not is_legal(made, legality):
                 break
@@ -154,13 +174,24 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
         yield structure
 
 
-def _shared_out(structure: NestLoops, counts: Sequence[int | None], threads: int) -> str:
+def _shared_out(structure: NestLoops, loops: Sequence[Loop], threads: int) -> str:
     """OpenMP's schedule of loops: their iterations take about the same time, except those of segments, of which only
     data know how long they are."""
+    if len(loops) == 1 and _over_rows(structure, loops[0]):
+        return BY_ENTRIES
     if not structure.over_segment:
         return ""
+    counts = [trips(structure.nest, loop) for loop in loops]
     iterations = math.prod(_CHUNKS * threads * _PIECES if count is None else count for count in counts)
     return f"dynamic,{max(1, iterations // (threads * _PIECES))}"
+
+
+def _over_rows(structure: NestLoops, loop: Loop) -> bool:
+    """Whether its iterations are rows one after the other, in which a statement runs through a segment."""
+    if structure.kernel is not None or (loop.step, loop.within) != (1, None):
+        return False
+    several = structure.statements
+    return over_rows(several, {s.name: normalised(structure.nest, s)[loop.iterator] for s in several})
 
 
 def _collapses(structure: NestLoops, start: int, end: int) -> bool:

@@ -1,0 +1,73 @@
+"""How sums over segments are printed that vector functions add up (`kernels.segment_sum`)."""
+
+from __future__ import annotations
+
+from polydl.kernels.segment_sum import SegmentFunction, segment_function
+from polydl.lower.ctree import (
+    Assign,
+    Binary,
+    Block,
+    Declare,
+    Expr,
+    If,
+    Int,
+    Invoke,
+    Name,
+    Node,
+    Paren,
+    Scope,
+    Text,
+    Through,
+    plus,
+)
+from polydl.lower.instance import Place
+from polydl.lower.segment_arguments import bound_names
+from polydl.model.contraction import first_element
+from polydl.model.scop import BlackBox, Scop, Statement
+from polydl.model.segment_sums import SegmentSum, sum_over_segment
+
+
+def regrouped(scop: Scop, statement: Statement) -> SegmentSum | None:
+    """What a statement adds up over a segment in vectors; None where it is printed as it is written."""
+    body = statement.body
+    return sum_over_segment(scop, statement) if isinstance(body, BlackBox) and body.regroups else None
+
+
+def function_of(scop: Scop, found: SegmentSum) -> SegmentFunction:
+    """The function that adds it up."""
+    tables = (scop.arrays[one.table].element if one.table else None for one in found.factors)
+    return segment_function(found.element, [(one.moves, t) for one, t in zip(found.factors, tables, strict=True)])
+
+
+def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFunction, at: Place) -> Node:
+    """The statement as a call; nothing is touched for a segment without entries."""
+    body, segment = statement.body, found.segment
+    assert isinstance(body, BlackBox)
+    first, entries = f"polydl_first_{segment.entry}", f"polydl_entries_{segment.entry}"
+    arguments: list[Expr] = []
+    for one in found.factors:
+        place = first_element(statement, one.access).as_pw_multi_aff()
+        if not one.moves:
+            arguments.append(at.element(one.array, place))
+            continue
+        pointer = at.address(one.array, place)
+        arguments.append(pointer if one.table else plus(pointer, Name(first)))
+        arguments += [plus(Name(one.table), Name(first))] if one.table else []
+    call = Invoke(function.name, (Name(entries), *arguments))
+    target = at.element(found.target.array, found.target.relation.as_pw_multi_aff())
+    adding = Assign(target, "-=" if found.negate else "+=", call)
+    number = Binary("-", Paren(Text(segment.last)), Name(first))
+    bounds = Declare("const ptrdiff_t", ((first, Text(segment.first)), (entries, number)))
+    return Scope(
+        (*bound_names(body, segment, at.affine), bounds, If(Binary(">", Name(entries), Int(0)), Block((adding,))))
+    )
+
+
+def through(scop: Scop, statement: Statement, function: SegmentFunction | None, at: Place) -> Through | None:
+    """The segment that a statement runs through; None where it does not. `function` adds it up."""
+    body = statement.body
+    if not isinstance(body, BlackBox) or body.entries is None:
+        return None
+    array, row = scop.arrays[body.entries.array], at.affine(body.entries.row)
+    called = ("", "") if function is None else (function.name, function.on_threads)
+    return Through(array.name, array.element, row, *called)

@@ -1,0 +1,90 @@
+"""Sums over segments whose terms are products of neighbours and of what tables of subscripts lead to: a row of a sparse
+matrix times a vector (`val[p] * x[idx[p]]`), the values of neighbours in a graph (`x[idx[p]]`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from polydl.model.combiners import adds
+from polydl.model.contraction import product_factors, says_all
+from polydl.model.conversions import explicit
+from polydl.model.expr import Load
+from polydl.model.scop import Access, Assignment, BlackBox, Scop, Segment, Statement
+from polydl.model.strides import strides_of
+from polydl.model.types import F32, F64, I32, I64, ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What an entry has of an array."""
+
+    access: int
+    """Index into the accesses of the segment's sum."""
+    array: str
+    moves: bool
+    """Whether it is another element for each entry: the next one, or the one that the table says."""
+    table: str = ""
+    """The array of integers whose element is the subscript; empty: the number of the entry is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSum:
+    """`target += sum over entries of the product of factors`, all of one type."""
+
+    segment: Segment
+    target: Access
+    element: ElementType
+    factors: tuple[Factor, ...]
+    negate: bool
+    """`target -= …`."""
+
+
+def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
+    """What a statement adds up over the entries of a segment; None where it does something else."""
+    body = statement.body
+    if not isinstance(body, BlackBox) or body.segment is None:
+        return None
+    segment = body.segment
+    inner, assignment = segment.sum, segment.sum.body
+    targets = [access for access in statement.accesses if access.write]
+    within = (segment.entry, *segment.tables)
+    if not isinstance(assignment, Assignment) or not adds(assignment.op) or len(targets) != 1:
+        return None
+    if inner.iterators != (*statement.iterators, *within):
+        return None
+    own = (assignment.target, assignment.target_read)
+    read = [number for number in range(len(inner.accesses)) if number not in own]
+    if not says_all(statement, segment, read):
+        return None
+    target = targets[0]
+    if not target.relation.is_single_valued():
+        return None
+    element = scop.arrays[target.array].element
+    types = {scop.arrays[inner.accesses[number].array].element for number in read}
+    if types != {element} or element not in (F32, F64) or target.array in {inner.accesses[n].array for n in read}:
+        return None
+    value, computed = explicit(assignment.value, lambda access: element)
+    loaded = [one.access for one in product_factors(value) if isinstance(one, Load)]
+    factors = [_factor(scop, segment, access, within) for access in loaded]
+    if computed is not element or len(loaded) < len(product_factors(value)) or None in factors:
+        return None
+    found = tuple(one for one in factors if one is not None)
+    some = any(one.moves for one in found) and _in_registers(scop, found)
+    return SegmentSum(segment, target, element, found, assignment.op == "-=") if some else None
+
+
+def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str]) -> Factor | None:
+    """None where neighbours among the entries, or of what a table holds, are no neighbours in the array."""
+    inner = segment.sum
+    array = inner.accesses[access].array
+    strides = strides_of(scop, inner, inner.accesses[access])
+    moving = None if strides is None else [name for name in within if strides[name] != 0]
+    if strides is None or moving is None or len(moving) > 1 or any(strides[name] != 1 for name in moving):
+        return None
+    return Factor(access, array, bool(moving), segment.tables.get(moving[0], "") if moving else "")
+
+
+def _in_registers(scop: Scop, factors: Sequence[Factor]) -> bool:
+    """Whether all tables are of integers that vectors gather by."""
+    return all(scop.arrays[one.table].element in (I32, I64) for one in factors if one.table)

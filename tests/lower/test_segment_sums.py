@@ -1,0 +1,258 @@
+"""A sparse matrix times a vector, and other sums over segments in vectors: right for any pattern, and shared out by
+entries."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import polydl
+from polydl.base.errors import InputError
+from polydl.dependences.nests import nests
+from polydl.kernels.segment_sum import segment_function, shares_function
+from polydl.model.types import F32, F64, I32, I64, ElementType
+from polydl.schedule.loops import apply
+from polydl.schedule.transforms.parallelize import Parallelize
+from tests.efforts import FEW
+from tests.oracle.native import NATIVE, compile_c
+
+FLAGS = (*NATIVE, "-Werror=all")
+MACHINES = ("-march=native", "-march=x86-64-v3", "-march=x86-64")
+HEAD = """
+void f(int n, const {i} *restrict ptr, const {i} *restrict idx, const {t} *restrict val, const {t} *restrict x, {t} a,
+       {t} *restrict y)
+{{
+    for (int i = 0; i < n; i++) {{
+        {body}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A pattern, and operands of small integers."""
+
+    ptr: np.ndarray
+    idx: np.ndarray
+    val: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+
+    @staticmethod
+    def of(lengths: list[int], t: ElementType, i: ElementType) -> Data:
+        rng = np.random.default_rng(len(lengths))
+        ptr = np.cumsum([0, *lengths]).astype(i.numpy)
+
+        def numbers(many: int) -> np.ndarray:
+            return rng.integers(-3, 4, many).astype(t.numpy)
+
+        entries = int(ptr[-1])
+        idx = rng.integers(0, 19, entries).astype(i.numpy)
+        return Data(ptr, idx, numbers(entries), numbers(19), numbers(len(lengths)))
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Of each row."""
+        before = np.concatenate([[0], np.cumsum(values.astype(np.float64))])
+        return before[self.ptr[1:]] - before[self.ptr[:-1]]
+
+    def run(self, library: ctypes.CDLL, t: ElementType) -> np.ndarray:
+        out = self.y.copy()
+        arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (self.ptr, self.idx, self.val, self.x)]
+        scalar = ctypes.c_float(2) if t is F32 else ctypes.c_double(2)
+        library.f(len(self.ptr) - 1, *arrays, scalar, out.ctypes.data_as(ctypes.c_void_p))
+        return out
+
+
+PATTERNS = [
+    [],
+    [0],
+    [1],
+    [7, 0, 8, 9, 16, 0, 0, 17, 31, 200],
+    [0] * 30,
+    [3, 0] * 200,
+    list(range(40)),
+    [0] * 50 + [60_000] + [30] * 1000 + [30_000],  # one row with half of all entries
+]
+
+
+def product(d: Data) -> np.ndarray:
+    return d.sums(d.val * d.x[d.idx])
+
+
+ROW = "for ({i} p = ptr[i]; p < ptr[i + 1]; p++)"
+CASES: dict[str, tuple[str, Callable[[Data], np.ndarray]]] = {
+    "a scalar": (f"{{t}} s = 0; {ROW} s += val[p] * x[idx[p]]; y[i] = s;", product),
+    "the element": (f"{ROW} y[i] -= x[idx[p]] * val[p];", lambda d: d.y - product(d)),
+    "names": (
+        """const {i} begin = ptr[i], end = ptr[i + 1]; {t} s = y[i]; {i} p;
+        for (p = begin; p < end; ++p) {{ const {t} v = val[p]; const {i} at = idx[p]; s += v * x[at]; }} y[i] = s;""",
+        lambda d: d.y + product(d),
+    ),
+    "what follows": (
+        f"{{t}} s = 0; {ROW} s += val[p] * x[idx[p]]; y[i] = s > 0 ? s : a * y[i];",
+        lambda d: np.where(product(d) > 0, product(d), 2 * d.y),
+    ),
+    "neighbours": (
+        f"{{t}} s = 0; {ROW} s += x[idx[p]]; y[i] = a * s;",
+        lambda d: 2 * d.sums(d.x[d.idx]),
+    ),
+    "a factor": (f"{ROW} y[i] += a * val[p] * x[idx[p]];", lambda d: d.y + 2 * product(d)),
+    "entries": (f"{ROW} y[i] += val[p];", lambda d: d.y + d.sums(d.val)),
+    "both": (
+        f"{{t}} s = 0, r = 0; {ROW} s += val[p] * x[idx[p]]; {ROW} r += val[p]; y[i] = s - r;",
+        lambda d: product(d) - d.sums(d.val),
+    ),
+}  # fmt: skip
+
+
+def made(name: str, t: ElementType, i: ElementType, threads: int) -> polydl.Optimized:
+    body = CASES[name][0].format(t=t, i=i)
+    text = HEAD.format(t=t, i=i, body=body)
+    return polydl.optimize(text, run=False, sizes={"n": 1000}, threads=threads, effort=FEW)
+
+
+TYPES = [(F32, I32, 2), (F64, I64, 1), (F64, I32, 3), (F32, I64, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "t", "i", "threads"),
+    [(name, *TYPES[at % 4]) for at, name in enumerate(CASES)] + [("a scalar", *kinds) for kinds in TYPES[1:]],
+    ids=str,
+)
+def test_sums_are_right_for_any_pattern(name: str, t: ElementType, i: ElementType, threads: int) -> None:
+    text = made(name, t, i, threads).text
+    assert re.search(r"= polydl_entries_f\d\d_", text)
+    assert ("polydl_shares_" in text) == (threads > 1)
+    for machine in MACHINES if threads == 2 else MACHINES[:1]:
+        library = compile_c([text], (*FLAGS, machine))
+        for lengths in PATTERNS:
+            data = Data.of(lengths, t, i)
+            assert np.array_equal(data.run(library, t), CASES[name][1](data)), lengths[:12]
+
+
+def test_rows_in_no_order_are_right_on_threads() -> None:
+    """What shares rows out never takes `ptr` for granted."""
+    library = compile_c([made("the element", F32, I32, 3).text], FLAGS)
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 7, 100, 5000):
+        data = Data.of([20] * n, F32, I32)
+        ends = rng.permutation(data.ptr)
+        there = Data(ends, data.idx, data.val, data.x, data.y)
+        found = [there.val[a:b] @ there.x[there.idx[a:b]] for a, b in pairwise(ends)]
+        assert np.array_equal(there.run(library, F32), data.y - np.array(found, np.float32))
+
+
+def test_special_values_stay_in_their_rows() -> None:
+    library = compile_c([made("a factor", F64, I32, 1).text], FLAGS)
+    data = Data.of([0, 3, 0, 5, 9], F64, I32)
+    data.val[2], data.val[11] = np.inf, np.nan
+    data.x[data.idx[2]], data.y[0] = 1.0, -0.0
+    out = data.run(library, F64)
+    assert np.signbit(out[0])
+    assert np.isinf(out[1])
+    assert np.isfinite(out[[2, 3]]).all()
+    assert np.isnan(out[4])
+
+
+def test_without_leave_sums_keep_their_order() -> None:
+    text = HEAD.format(t="float", i="int", body=CASES["a scalar"][0].format(t="float", i="int"))
+    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2, reassociate=False, effort=FEW)
+    assert "polydl_entries_" not in found.text
+
+
+OTHERS = {
+    "every second element": "y[i] += val[2 * p] * x[idx[p]];",
+    "a table and a half": "y[i] += val[p] * x[idx[p] * 2];",
+    "two types": "y[i] += val[p] * (double)x[idx[p]];",
+    "no product": "y[i] += val[p] + x[idx[p]];",
+    "its own array": "y[i] += val[p] * y[idx[p]];",
+}
+
+
+@pytest.mark.parametrize("why", OTHERS)
+def test_other_sums_stay_loops(why: str) -> None:
+    body = f"for (int p = ptr[i]; p < ptr[i + 1]; p++) {OTHERS[why]}"
+    text = HEAD.format(t="float", i="int", body=body)
+    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2, effort=FEW)
+    assert "polydl_entries_" not in found.text
+
+
+# How rows are shared out
+
+
+def shares(ptr: np.ndarray, parts: int, least: int) -> tuple[list[int], list[int]]:
+    """Where parts begin, and the rows that are cut."""
+    name, text = shares_function({np.dtype(np.int32): I32, np.dtype(np.int64): I64}[ptr.dtype])
+    outside = (
+        f"int outside(const void *p, long n, int t, long l, long *a, long *b) {{ return {name}(p, n, t, l, a, b); }}"
+    )
+    library = compile_c([text, outside])
+    at, large = np.full(parts + 1, -7), np.full(10 * parts + 1, -7)
+    given = (ctypes.c_void_p(each.ctypes.data) for each in (ptr, at, large))
+    pointer, first, second = given
+    found = library.outside(pointer, ctypes.c_long(len(ptr) - 1), parts, ctypes.c_long(least), first, second)
+    assert large[found] == np.iinfo(np.int64).max
+    return at.tolist(), large[:found].tolist()
+
+
+def busiest(lengths: list[int], parts: int, least: int, dtype: type = np.int32) -> float:
+    """Entries of the busiest thread over those of all on average, where rows that are cut are everybody's."""
+    ptr = np.cumsum([5, *lengths]).astype(dtype)
+    at, cut = shares(ptr, parts, least)
+    assert (at[0], at[-1]) == (0, len(lengths))
+    assert at == sorted(at)
+    assert cut == sorted(set(cut))
+    assert all(lengths[row] > least for row in cut)
+    own = [sum(lengths[row] for row in range(*ends) if row not in cut) for ends in pairwise(at)]
+    everybody = sum(lengths[row] for row in cut) / parts
+    return (max(own) + everybody) * parts / sum(lengths)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8, 48])
+def test_the_busiest_thread_has_a_tenth_more_than_others_at_most(parts: int) -> None:
+    rng = np.random.default_rng(parts)
+    patterns = {
+        "alike": [20] * 5000,
+        "more and more": list(range(3000)),
+        "many in few": (rng.pareto(1.1, 20_000) * 20).astype(int).clip(0, 10**6).tolist(),
+        "half in one": [9] * 3000 + [40_000] + [5] * 2000,
+        "all in one": [0] * 999 + [100_000] + [0] * 500,
+        "large ones side by side": [50_000, 60_000, 70_000] + [30] * 9000,
+    }  # fmt: skip
+    for name, lengths in patterns.items():
+        assert busiest(lengths, parts, 1) <= 1.1, name
+        assert busiest(lengths, parts, 1, np.int64) <= 1.1, name
+
+
+def test_short_rows_are_not_cut() -> None:
+    assert shares(np.array([0, 5000, 5001, 5002], np.int32), 4, 1 << 14)[1] == []
+    assert shares(np.array([0, 50_000, 50_001, 50_002], np.int32), 4, 0)[1] == []
+
+
+@pytest.mark.parametrize("ends", [[9, 3], [5, 0, 7, 2, 90_000, 1], [0], [2**31 - 1, 0, 2**31 - 1]])
+def test_every_row_is_in_one_part_whatever_its_bounds_are(ends: list[int]) -> None:
+    at, cut = shares(np.array(ends, np.int32), 3, 1)
+    assert (at[0], at[-1]) == (0, len(ends) - 1)
+    assert at == sorted(at)
+    assert cut == sorted(set(cut))
+    assert set(cut) <= set(range(len(ends) - 1))
+
+
+def test_only_rows_of_segments_are_shared_out_by_entries() -> None:
+    text = "void f(int n, float y[restrict n]) { for (int i = 0; i < n; i++) y[i] = 2; }"
+    (scop,) = polydl.load(text, sizes={"n": 100}).scops
+    (nest,) = nests(scop, polydl.dependences(scop, reads=False))
+    with pytest.raises(InputError, match="runs through a segment"):
+        apply(nest, [Parallelize(("i",), "entries")])
+
+
+def test_a_name_tells_functions_apart() -> None:
+    kinds = [(F32, ((True, None), (True, I32))), (F32, ((True, I32), (True, None))), (F64, ((True, None), (True, I32)))]
+    assert len({segment_function(element, given).name for element, given in kinds}) == len(kinds)
