@@ -14,6 +14,7 @@ are in the file already are left out. `--untimed` compiles, which is cached, and
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -231,9 +232,7 @@ def of_scipy(matrix: Any, x: np.ndarray) -> dict[str, Callable[[], object]]:
     """The product of scipy, where it is installed."""
     if importlib.util.find_spec("scipy") is None:
         return {}
-    from scipy.sparse import csr_matrix
-
-    made = csr_matrix(matrix)
+    made = importlib.import_module("scipy.sparse").csr_matrix(matrix)
     return {"scipy": lambda: made @ x}
 
 

@@ -45,8 +45,9 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
         symbol = find(name)
         if name in own:
             return _declared_type(own[name]) if symbol is None else None  # which of the two is not asked
-        usual = symbol is not None and not symbol.pinned and isinstance(symbol.ctype, ElementType)
-        return symbol.ctype if symbol is not None and usual else None
+        if symbol is None or symbol.pinned:
+            return None
+        return symbol.ctype if isinstance(symbol.ctype, ElementType) else None
 
     found = False
 
