@@ -20,7 +20,7 @@ from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched
-from polydl.lower.segment_sums import function_of, regrouped, summed_segment, through
+from polydl.lower.summed_segments import function_of, regrouped, summed_segment, through
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
