@@ -22,6 +22,10 @@ import platformdirs
 
 FOLDER = platformdirs.user_cache_path("polydl-tests") / "headers"
 HEADERS = (b"immintrin.h", b"arm_neon.h")
+ASKED = FOLDER.with_name("asked")
+"""By set of flags a file with a byte for each compilation with them, as far as its header is not made."""
+BEFORE = 2
+"""Compilations with a set of flags before its header is made, which takes as long as it saves in three."""
 MOST = 48
 """Headers that the folder may hold when a run of tests ends; each takes 26 MB."""
 
@@ -30,11 +34,12 @@ def words(compiler: str, stamp: bytes, flags: Sequence[str], header: bytes, defi
     """What to put behind the compiler's name in a command with these flags, whose text includes `header` and defines
     the macros `defined`; nothing where that could make a difference, or the header cannot be compiled.
 
-    `stamp` says which compiler it is.
+    `stamp` says which compiler it is. Warnings are no part of a header: it serves commands with any.
     """
+    flags = [flag for flag in flags if not flag.startswith("-W") and flag not in ("-w", "-pedantic")]
     digest = hashlib.sha256(b"\0".join([stamp, header, *map(str.encode, flags)])).hexdigest()[:24]
     folder = FOLDER / digest
-    if not (_is_there(folder) or _made(compiler, tuple(flags), header, folder)):
+    if not _is_there(folder) and not (_often(digest) and _made(compiler, tuple(flags), header, folder)):
         return []
     if any(name.startswith("_") or name in _names(folder) for name in defined):
         return []  # names with an underscore may be asked for by conditions in the header
@@ -48,6 +53,14 @@ def trim(most: int = MOST) -> None:
     with contextlib.suppress(FileNotFoundError):  # there are none, or another run trims as well
         for folder in sorted(FOLDER.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)[most:]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _often(digest: str) -> bool:
+    """Whether enough compilations asked for a header before, in this run or others."""
+    ASKED.mkdir(parents=True, exist_ok=True)
+    with (ASKED / digest).open("ab") as file:
+        file.write(b".")
+        return file.tell() > BEFORE
 
 
 def _is_there(folder: Path) -> bool:

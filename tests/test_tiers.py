@@ -210,12 +210,23 @@ def vectors(folder: Path, text: str, *words: str) -> list[str]:
     return [str(word) for word in compiling.quick(command, understood(command, folder, None))]
 
 
-def test_headers_of_intrinsics_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler takes what it made of the header, for one set of flags; the result is the same."""
+@pytest.fixture
+def headers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None are there; they are made when they are asked for."""
     monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
+    monkeypatch.setattr(precompiled, "ASKED", folder / "asked")
+    monkeypatch.setattr(precompiled, "BEFORE", 0)
+
+
+@pytest.mark.usefixtures("headers")
+def test_headers_of_intrinsics_are_read_once(folder: Path) -> None:
+    """The compiler takes what it made of the header, for one set of flags; the result is the same."""
     text = f"#define WHAT 1\n{VECTORS}"
     command = vectors(folder, text)
     assert command == vectors(folder, text)
+    warned = vectors(folder, text, "-Wall")
+    assert [word for word in warned if word != "-Wall"] == command
+    subprocess.run([*warned, "-Winvalid-pch", "-Werror"], cwd=folder, check=True)
     (made,) = (folder / "headers").iterdir()
     included = subprocess.run([*command, "-H"], cwd=folder, capture_output=True, text=True, check=True).stderr
     assert included.splitlines()[0] == f"! {made / 'first.h.gch'}"
@@ -229,8 +240,18 @@ def test_headers_of_intrinsics_are_read_once(folder: Path, monkeypatch: pytest.M
     assert len(list((folder / "headers").iterdir())) == 1
 
 
-def test_a_header_that_a_text_could_change_is_read_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
+def test_headers_are_made_for_flags_that_come_often(
+    folder: Path, headers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precompiled, "BEFORE", 2)
+    text = f"#define WHAT 1\n{VECTORS}"
+    assert ["-include" in vectors(folder, text, more) for more in ("-Wall", "-O2", "-w", "-Wall")] == [
+        False, False, False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("headers")
+def test_a_header_that_a_text_could_change_is_read_anew(folder: Path) -> None:
     assert "-include" in vectors(folder, VECTORS, "-DWHAT=2")
     for text in ("#define abs(x) x\n", "#define _GNU_SOURCE\n", "#undef NULL\n", "#define const\n"):
         assert "-include" not in vectors(folder, text + VECTORS)
@@ -238,11 +259,9 @@ def test_a_header_that_a_text_could_change_is_read_anew(folder: Path, monkeypatc
     assert "-include" not in vectors(folder, VECTORS.partition("\n")[2])
 
 
-def test_what_fails_behind_a_precompiled_header_is_compiled_as_it_stands(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("headers")
+def test_what_fails_behind_a_precompiled_header_is_compiled_as_it_stands(folder: Path) -> None:
     """A name of the header that the text takes for itself, where it includes the header under a condition."""
-    monkeypatch.setattr(precompiled, "FOLDER", folder / "headers")
     text = f"double abs(double x);\n#ifdef NOTHING\n{VECTORS}#endif\ndouble g(double x) {{ return abs(x); }}\n"
     assert "-include" in vectors(folder, text)
     run_compiler(["gcc", "-O1", "-w", "-fno-builtin", "-mavx2", "-c", "vectors.c", "-o", "vectors.o"], folder)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,8 @@ from polydl.model.expr import affine_values
 from polydl.model.scop import Assignment
 from polydl.model.time import map_from_affs
 from tests.frontend.reading import scop
-from tests.oracle.native import compile_c
+from tests.oracle.native import apart, compile_c
+from tests.together import asked
 
 MACHINES = {"widest": "-march=native", "avx2": "-march=x86-64-v3", "generic": "-march=x86-64"}
 HEAD = "void f(const {t} a[restrict 400], const {t} b[restrict 400], {t} m[1], {t} k[1], int w[1], long v[1])"
@@ -27,7 +31,7 @@ EXTREMES = {
     "greatest, turned round": "m[0] = m[0] < a[j] ? a[j] : m[0];",
     "least, turned round": "m[0] = m[0] > a[j] ? a[j] : m[0];",
     "both": "m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] = a[j] < k[0] ? a[j] : k[0];",
-    "of two": "m[0] = -a[j] > m[0] ? -a[j] : m[0]; k[0] = k[0] < b[j] ? b[j] : k[0];",
+    "two of them": "m[0] = -a[j] > m[0] ? -a[j] : m[0]; k[0] = k[0] < b[j] ? b[j] : k[0];",
     "of a choice": "m[0] = (a[j] < b[j] ? a[j] : b[j]) > m[0] ? (a[j] < b[j] ? a[j] : b[j]) : m[0];",
     "under a condition": "if (m[0] < a[j]) m[0] = a[j]; else m[0] = m[0];",
     "beside a sum": "m[0] = a[j] > m[0] ? a[j] : m[0]; k[0] += b[j];",
@@ -78,44 +82,58 @@ def row(folder: Path, body: str, element: str, options: RowOptions) -> tuple[Row
     return made, given
 
 
-def library(folder: Path, body: str, element: str, machine: str) -> ctypes.CDLL:
-    """`before(n, a, b, m, k)`, the loop as it is written, and `after`, the row."""
-    found = row(folder, body, element, RowOptions())
-    assert found is not None
-    made, given = found
-    code = body.replace("@", "f" if element == "float" else "")
+BODIES = EXTREMES | PLACES | OF_C | SUMS
+
+
+@cache
+def libraries(names: tuple[str, ...], element: str, machine: str) -> ctypes.CDLL:
+    """Of each body `before0(n, a, b, m, k)`, the loop as it is written, and `after0`, the row; and so on."""
+    texts = ["#include <math.h>\n"]
     signature = (
         f"const ptrdiff_t n, const {element} *a, const {element} *b, {element} *m, {element} *k, int *w, long *v"
     )
-    text = "\n".join([
-        "#include <math.h>", *made.prologue, made.text,
-        f"void before({signature})\n{{ for (ptrdiff_t j = 0; j < n; j++) {{ {code} }} }}",
-        f"void after({signature})\n{{ {made.name}(n, {', '.join(given)}); }}",
-    ])  # fmt: skip
-    return compile_c([text], ("-std=gnu11", "-O2", "-ffp-contract=off", MACHINES[machine]))
+    for number, name in enumerate(names):
+        with tempfile.TemporaryDirectory() as folder:
+            found = row(Path(folder), BODIES[name], element, RowOptions())
+        assert found is not None
+        made, given = found
+        code = BODIES[name].replace("@", "f" if element == "float" else "")
+        text = "\n".join([
+            *made.prologue, made.text,
+            f"void before{number}({signature})\n{{ for (ptrdiff_t j = 0; j < n; j++) {{ {code} }} }}",
+            f"void after{number}({signature})\n{{ {made.name}(n, {', '.join(given)}); }}",
+        ])  # fmt: skip
+        texts.append(apart(text, f"v{number}"))
+    return compile_c(texts, ("-std=gnu11", "-Og", "-fstrict-aliasing", "-ffp-contract=off", MACHINES[machine]))
 
 
-def both(code: ctypes.CDLL, n: int, data: NDArray[np.floating]) -> list[tuple[NDArray[np.floating], list[int]]]:
+def both(
+    functions: Sequence[Callable[..., object]], n: int, data: NDArray[np.floating]
+) -> list[tuple[NDArray[np.floating], list[int]]]:
     """[m, k] and [w, v] after each of the two; `data`: a, b, and what m and k start from."""
     results = []
-    for name in ("before", "after"):
+    for function in functions:
         a, b, gathered = data[:LONGEST].copy(), data[LONGEST:-2].copy(), data[-2:].copy()
         w, v = np.array([-1], np.int32), np.array([-2], np.int64)
         at = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, gathered[:1], gathered[1:], w, v)]
-        getattr(code, name)(ctypes.c_ssize_t(n), *at)
+        function(ctypes.c_ssize_t(n), *at)
         results.append((gathered, [int(w[0]), int(v[0])]))
     return results
 
 
-def same(element: str, machine: str, body: str, folder: Path, values: list[float], *, exactly: bool) -> None:
+def same(
+    request: pytest.FixtureRequest, body: str, element: str, machine: str, values: list[float], *, exactly: bool
+) -> None:
     """Both give the same, for rows of all lengths of such values; `exactly`: in bits."""
-    code = library(folder, body, element, machine)
+    names = asked(request, "body", element=element, machine=machine)
+    library = libraries(names, element, machine)
+    functions = [library[f"{name}{names.index(body)}"] for name in ("before", "after")]
     rng = np.random.default_rng(7)
     integers = np.uint32 if element == "float" else np.uint64
     for n in LENGTHS:
         for chosen in (values, values[1:], values[2:4], values[-3:], values[:1]):
             data = rng.choice(np.array(chosen, np.float32 if element == "float" else np.float64), 2 * LONGEST + 2)
-            (one, places), (other, also) = both(code, n, data)
+            (one, places), (other, also) = both(functions, n, data)
             assert places == also, (n, data)
             if exactly:
                 assert (one.view(integers) == other.view(integers)).all(), (n, one, other, data)
@@ -129,24 +147,28 @@ SPECIAL = [np.nan, np.inf, 0.0, -0.0, 1.5, -np.inf, -2.0]
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("element", ["float", "double"])
 @pytest.mark.parametrize("body", EXTREMES | PLACES)
-def test_the_same_bits_whatever_stands_in_the_row(body: str, element: str, machine: str, tmp_path: Path) -> None:
+def test_the_same_bits_whatever_stands_in_the_row(
+    body: str, element: str, machine: str, request: pytest.FixtureRequest
+) -> None:
     # A sum of a NaN and an infinity has no bits that C says.
-    same(element, machine, (EXTREMES | PLACES)[body], tmp_path, SPECIAL, exactly="sum" not in body)
+    same(request, body, element, machine, SPECIAL, exactly="sum" not in body)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("element", ["float", "double"])
 @pytest.mark.parametrize("body", OF_C)
-def test_fmax_and_fmin_take_the_number(body: str, element: str, machine: str, tmp_path: Path) -> None:
-    same(element, machine, OF_C[body], tmp_path, SPECIAL, exactly=False)
+def test_fmax_and_fmin_take_the_number(body: str, element: str, machine: str, request: pytest.FixtureRequest) -> None:
+    same(request, body, element, machine, SPECIAL, exactly=False)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("element", ["float", "double"])
 @pytest.mark.parametrize("body", SUMS)
-def test_sums_and_products_of_what_has_no_rounding(body: str, element: str, machine: str, tmp_path: Path) -> None:
+def test_sums_and_products_of_what_has_no_rounding(
+    body: str, element: str, machine: str, request: pytest.FixtureRequest
+) -> None:
     values = [1.0, -1.0, 1.0] if "product" in body else [3.0, -2.0, 0.0, 1.0, -5.0]
-    same(element, machine, SUMS[body], tmp_path, values, exactly=False)
+    same(request, body, element, machine, values, exactly=False)
 
 
 def test_what_a_fixed_order_allows(tmp_path: Path) -> None:

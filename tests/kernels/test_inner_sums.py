@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Vectorize
 from tests.kernels.test_narrow_rows import CPU
 from tests.oracle.native import compile_c
+from tests.together import asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +107,26 @@ FLAGS = {
 }
 
 
-def text(kind: Kind) -> str:
-    return f"""#define J(n) for (int j = 0; j < n; j++)
-struct w {{ {kind.w}; }};
-struct x {{ {kind.x}; }};
-void f(int rows, int blocks, const struct w *w, const struct x *x, float *restrict y)
+def text(*kinds: Kind) -> str:
+    """One file: functions f0, f1, …, and `sizes`, of the blocks of all of them."""
+    functions = [function(kind, number) for number, kind in enumerate(kinds)]
+    found = "".join(
+        f" found[{2 * n}] = sizeof(struct w{n}); found[{2 * n + 1}] = sizeof(struct x{n});" for n in range(len(kinds))
+    )
+    return f"#define J(n) for (int j = 0; j < n; j++)\n{''.join(functions)}void sizes(int *found) {{{found} }}\n"
+
+
+def function(kind: Kind, number: int) -> str:
+    w, x = f"w{number}", f"x{number}"
+    return f"""struct {w} {{ {kind.w}; }};
+struct {x} {{ {kind.x}; }};
+void f{number}(int rows, int blocks, const struct {w} *w, const struct {x} *x, float *restrict y)
 {{
     for (int r = 0; r < rows; r++) {{
         float sum = 0;
         for (int b = 0; b < blocks; b++) {{
-            const struct w *p = &w[r * blocks + b];
-            const struct x *q = &x[b];
+            const struct {w} *p = &w[r * blocks + b];
+            const struct {x} *q = &x[b];
             int dot = 0;
             {kind.body}
             sum += {kind.finish};
@@ -122,33 +134,50 @@ void f(int rows, int blocks, const struct w *w, const struct x *x, float *restri
         y[r] = sum;
     }}
 }}
-void sizes(int *found) {{ found[0] = sizeof(struct w), found[1] = sizeof(struct x); }}
 """
 
 
-def in_rows(scop: Scop) -> str:
-    """The file with vector functions."""
-    found = canonical(scop).scop
-    parts = [ordered(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
-    return splice(scop.source, [(scop, generate(found, program_tree(parts)))], "")
+def in_rows(*scops: Scop, called: str = "") -> str:
+    """The file with vector functions; `called`: what the code of each scop calls."""
+    made = []
+    for scop in scops:
+        found = canonical(scop).scop
+        parts = [ordered(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
+        made.append((scop, generate(found, program_tree(parts))))
+        assert called in "".join((*made[-1][1].prologue, made[-1][1].region))
+    return splice(scops[0].source, made, "")
 
 
-def results(library: ctypes.CDLL, blocks: int, w: npt.NDArray[np.uint8], x: npt.NDArray[np.uint8]) -> list[float]:
-    """What a library makes of so many blocks in a row, right in front of the end of their memory."""
+@cache
+def libraries(names: tuple[str, ...], isa: str) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The programs as they are, and in rows: functions f0, f1, …"""
+    source, written = in_one_file(names)
+    common = ("-ffp-contract=off", "-fno-fast-math", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+    common += () if isa.startswith("avx512") else ("-mno-avx512f",)
+    quick = ("-Og", "-fstrict-aliasing", *common)
+    return compile_c([source], ("-Og", *common)), compile_c([written], (*quick, *FLAGS[isa]))
+
+
+@cache
+def in_one_file(names: tuple[str, ...]) -> tuple[str, str]:
+    source = text(*(KINDS[name] for name in names))
+    return source, in_rows(*polydl.load(source, require_sizes=False).scops, called="polydl_sum_")
+
+
+def results(
+    function: Callable[..., object],
+    blocks: int,
+    sizes: tuple[int, int],
+    w: npt.NDArray[np.uint8],
+    x: npt.NDArray[np.uint8],
+) -> list[float]:
+    """What a function makes of so many blocks in a row, right in front of the end of their memory. `sizes`: bytes of a
+    block of each operand."""
     y = np.zeros(ROWS, np.float32)
-    ends = (
-        one[len(one) - size :]
-        for one, size in ((w, ROWS * blocks * _size(library, 0)), (x, blocks * _size(library, 1)))
-    )
+    ends = (one[len(one) - size :] for one, size in ((w, ROWS * blocks * sizes[0]), (x, blocks * sizes[1])))
     first, second = (np.ascontiguousarray(one) for one in ends)
-    library.f(ROWS, blocks, *(ctypes.c_void_p(one.ctypes.data) for one in (first, second, y)))
+    function(ROWS, blocks, *(ctypes.c_void_p(one.ctypes.data) for one in (first, second, y)))
     return [float(one) for one in y]
-
-
-def _size(library: ctypes.CDLL, which: int) -> int:
-    found = (ctypes.c_int * 2)()
-    library.sizes(found)
-    return found[which]
 
 
 def blocks_of(kind: str, members: str, size: int, count: int, seed: int) -> npt.NDArray[np.uint8]:
@@ -165,20 +194,19 @@ def blocks_of(kind: str, members: str, size: int, count: int, seed: int) -> npt.
 
 @pytest.mark.parametrize("isa", FLAGS)
 @pytest.mark.parametrize("name", KINDS)
-def test_the_same_bits_as_plain_c(name: str, isa: str) -> None:
+def test_the_same_bits_as_plain_c(name: str, isa: str, request: pytest.FixtureRequest) -> None:
     if not {flag.removeprefix("-m").replace("vnni", "_vnni") for flag in FLAGS[isa]} <= CPU:
         pytest.skip(f"the processor has no {isa}")
+    names = asked(request, "name", isa=isa)
+    both, place = libraries(names, isa), names.index(name)
+    found = (ctypes.c_int * (2 * len(names)))()
+    both[0].sizes(found)
+    sizes = found[2 * place], found[2 * place + 1]
     kind = KINDS[name]
-    (scop,) = polydl.load(text(kind), require_sizes=False).scops
-    written = in_rows(scop)
-    assert "polydl_sum_" in written
-    common = ("-ffp-contract=off", "-fno-fast-math", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
-    common += () if isa.startswith("avx512") else ("-mno-avx512f",)
-    plain, rows = compile_c([text(kind)], ("-O1", *common)), compile_c([written], ("-O2", *common, *FLAGS[isa]))
-    w = blocks_of(name, kind.w, _size(plain, 0), ROWS * MOST, 1)
-    x = blocks_of(name, kind.x, _size(plain, 1), MOST, 2)
+    w, x = blocks_of(name, kind.w, sizes[0], ROWS * MOST, 1), blocks_of(name, kind.x, sizes[1], MOST, 2)
+    plain, rows = (library[f"f{place}"] for library in both)
     for blocks in (0, 1, 3, 7, 8, 15, 16, 17, MOST):
-        assert results(rows, blocks, w, x) == results(plain, blocks, w, x), blocks
+        assert results(rows, blocks, sizes, w, x) == results(plain, blocks, sizes, w, x), blocks
 
 
 @pytest.mark.parametrize(

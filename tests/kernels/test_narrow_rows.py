@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from polydl.base.resources import header_flags
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.kernels.narrow_values import converts, row_element
-from polydl.lower.emit import generate
+from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.model.bfloat16 import widened
 from polydl.model.scop import Scop
@@ -25,6 +27,7 @@ from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Vectorize
 from tests.oracle.native import compile_c
+from tests.together import asked
 
 N = 71
 """Row i has i columns."""
@@ -158,7 +161,12 @@ FLAGS = {
 CPU = set(Path("/proc/cpuinfo").read_text().split())
 
 
-def text(name: str) -> str:
+def text(*names: str) -> str:
+    """One file of these programs: functions f0, f1, …"""
+    return HELPERS + "".join(function(name, f"f{number}") for number, name in enumerate(names))
+
+
+def function(name: str, called: str) -> str:
     declared, *body = PROGRAMS[name]
     written = {statement.split("[")[0] for statement in body}
     parameters = []
@@ -166,8 +174,8 @@ def text(name: str) -> str:
         c, _, variable = one.rpartition(" ")
         const = "" if variable in written else "const "
         parameters.append(f"{const}{c} {variable}[restrict {N}][{N}]" if variable.isupper() else f"{c} {variable}")
-    return f"""{HELPERS}
-void f({", ".join(parameters)})
+    return f"""
+void {called}({", ".join(parameters)})
 {{
 #pragma scop
     for (int i = 0; i < {N}; i++)
@@ -179,14 +187,17 @@ void f({", ".join(parameters)})
 """
 
 
-def in_rows(scop: Scop) -> list[str]:
-    """The file with vector functions, plain and with the marks that the proof reads."""
-    found = canonical(scop).scop
-    parts = [ordered(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
-    return [
-        splice(scop.source, [(scop, generate(found, program_tree(parts), instances=marks))], "")
-        for marks in (False, True)
-    ]
+def in_rows(*scops: Scop, called: str = "") -> list[str]:
+    """The file with vector functions, plain and with the marks that the proof reads. `called`: what the code of each
+    scop calls."""
+    made: list[list[tuple[Scop, Generated]]] = [[], []]
+    for scop in scops:
+        found = canonical(scop).scop
+        parts = [ordered(nest, (Vectorize(),)) for nest in nests(found, dependences(found, reads=False))]
+        for marks in (False, True):
+            made[marks].append((scop, generate(found, program_tree(parts), instances=marks)))
+        assert called in "".join((*made[False][-1][1].prologue, made[False][-1][1].region))
+    return [splice(scops[0].source, one, "") for one in made]
 
 
 def bits(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
@@ -228,29 +239,24 @@ def inputs(name: str) -> list[npt.NDArray[np.generic]]:
     return made
 
 
-def run(library: ctypes.CDLL, name: str) -> list[npt.NDArray[np.generic]]:
+def run(function: Callable[..., object], name: str) -> list[npt.NDArray[np.generic]]:
     """The arrays afterwards. Scalars go through a wrapper, so that C passes them as it passes its types."""
     arrays = [values.copy() for values in inputs(name)]
-    library.call((ctypes.c_void_p * len(arrays))(*(values.ctypes.data for values in arrays)))
+    function((ctypes.c_void_p * len(arrays))(*(values.ctypes.data for values in arrays)))
     return arrays
 
 
-def wrapper(name: str) -> str:
+def wrapper(name: str, called: str) -> str:
     arguments = []
     for k, one in enumerate(PROGRAMS[name][0].split(", ")):
         c, _, variable = one.rpartition(" ")
         arguments.append(f"p[{k}]" if variable.isupper() else f"*({c} *)p[{k}]")
-    return f"\nvoid call(void **p) {{ f({', '.join(arguments)}); }}\n"
+    return f"\nvoid call_{called}(void **p) {{ {called}({', '.join(arguments)}); }}\n"
 
 
-@pytest.mark.parametrize("isa", FLAGS)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_same_bits_as_plain_c(name: str, isa: str) -> None:
-    if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
-        pytest.skip(f"the processor has no {isa}")
-    (scop,) = polydl.load(text(name)).scops
-    written, _ = in_rows(scop)
-    assert "polydl_row_" in written
+@cache
+def libraries(names: tuple[str, ...], isa: str) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The programs as they are, and in rows: functions call_f0, call_f1, …"""
     common = (
         "-ffp-contract=off",
         "-fno-fast-math",
@@ -263,8 +269,23 @@ def test_the_same_bits_as_plain_c(name: str, isa: str) -> None:
     )
     if isa != "avx512":
         common += ("-mno-avx512f",)
-    plain = compile_c([text(name) + wrapper(name)], ("-O1", *common))
-    rows = compile_c([written + wrapper(name)], ("-O2", *common, *FLAGS[isa]))
+    calls = "".join(wrapper(name, f"f{number}") for number, name in enumerate(names))
+    plain = compile_c([text(*names) + calls], ("-Og", *common))
+    return plain, compile_c([written(names) + calls], ("-Og", *common, *FLAGS[isa]))
+
+
+@cache
+def written(names: tuple[str, ...]) -> str:
+    return in_rows(*polydl.load(text(*names)).scops, called="polydl_row_")[0]
+
+
+@pytest.mark.parametrize("isa", FLAGS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_bits_as_plain_c(name: str, isa: str, request: pytest.FixtureRequest) -> None:
+    if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
+        pytest.skip(f"the processor has no {isa}")
+    names = asked(request, "name", isa=isa)
+    plain, rows = (library[f"call_f{names.index(name)}"] for library in libraries(names, isa))
     before, expected, found = inputs(name), run(plain, name), run(rows, name)
     changed = False
     for one, old, value, want in zip(PROGRAMS[name][0].split(", "), before, found, expected, strict=True):

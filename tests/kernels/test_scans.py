@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from polydl.prove import prove
 from polydl.rewrite.canonical import canonical
 from tests.kernels.test_narrow_rows import CPU, FLAGS, in_rows
 from tests.oracle.native import compile_c
+from tests.together import asked
 
 N = 71
 """Row i has i columns."""
@@ -28,8 +30,9 @@ BODIES = {
 TYPES = ("float", "double", "int", "long")
 
 
-def text(body: str, c: str) -> str:
-    return f"""void f({c} s[restrict {N}], {c} r[restrict {N}], {c} y[restrict {N}][{N}], {c} x[restrict {N}][{N}])
+def text(body: str, c: str, called: str = "f") -> str:
+    arrays = f"{c} s[restrict {N}], {c} r[restrict {N}], {c} y[restrict {N}][{N}], {c} x[restrict {N}][{N}]"
+    return f"""void {called}({arrays})
 {{
 #pragma scop
     for (int i = 0; i < {N}; i++)
@@ -41,15 +44,28 @@ def text(body: str, c: str) -> str:
 """
 
 
+@cache
+def libraries(bodies: tuple[str, ...], c: str, isa: str) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The programs as they are, and in rows: functions f0, f1, …"""
+    source, written = in_one_file(bodies, c)
+    warned = ("-Og", "-fstrict-aliasing", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+    plain = compile_c([source], ("-Og", "-ffp-contract=off"))
+    return plain, compile_c([written], (*warned, "-ffp-contract=off", *FLAGS[isa]))
+
+
+@cache
+def in_one_file(bodies: tuple[str, ...], c: str) -> tuple[str, str]:
+    source = "".join(text(body, c, f"f{number}") for number, body in enumerate(bodies))
+    return source, in_rows(*polydl.load(source).scops, called="_scan_")[0]
+
+
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "portable"])
 @pytest.mark.parametrize("c", TYPES)
 @pytest.mark.parametrize("body", BODIES)
-def test_the_same_bits_as_plain_c(body: str, c: str, isa: str) -> None:
+def test_the_same_bits_as_plain_c(body: str, c: str, isa: str, request: pytest.FixtureRequest) -> None:
     if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
         pytest.skip(f"the processor has no {isa}")
-    source = text(body, c)
-    written, _ = in_rows(*polydl.load(source).scops)
-    assert "_scan_" in written
+    bodies = asked(request, "body", c=c, isa=isa)
     element = element_type(c)
     rng = np.random.default_rng(3)
     # Integers in float, and powers of two for products: every order gives the same.
@@ -59,12 +75,9 @@ def test_the_same_bits_as_plain_c(body: str, c: str, isa: str) -> None:
         x = np.where(rng.random((N, N)) < 0.3, rng.choice([np.nan, -0.0, 0.0, np.inf, -np.inf, 1e-40], (N, N)), x)
         x = x.astype(element.numpy)
     results = []
-    warned = ("-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
-    for one, flags in ((source, ("-O1",)), (written, warned)):
-        more = FLAGS[isa] if one is written else ()
-        library = compile_c([one], (*flags, "-ffp-contract=off", *more))
+    for library in libraries(bodies, c, isa):
         given = [np.full(N, 2, x.dtype), np.full(N, -9, x.dtype), np.zeros((N, N), x.dtype), x.copy()]
-        library.f(*(ctypes.c_void_p(a.ctypes.data) for a in given))
+        library[f"f{bodies.index(body)}"](*(ctypes.c_void_p(a.ctypes.data) for a in given))
         results.append(given)
     for want, found in zip(*results, strict=True):
         same = (want == found) & (np.signbit(want) == np.signbit(found)) | ((want != want) & (found != found))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +25,7 @@ from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transforms import Vectorize
 from tests.oracle.native import compile_c
+from tests.together import asked
 
 FLAGS = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
@@ -115,25 +118,27 @@ def declared(array: str, name: str) -> tuple[str, str, tuple[int, ...]]:
     return kind, f"{name}[restrict {extents[0]}]{''.join(f'[{e}]' for e in extents[1:])}", extents
 
 
-def text(name: str) -> str:
+def text(name: str, function: str = "f") -> str:
     one = PROGRAMS[name]
     kind, to, _ = declared(one.to, "to")
     source, where, _ = declared(one.source, "from")
     more = f", {'const ' if '[' in one.more else ''}{one.more}" if one.more else ""
     return (
         "#include <math.h>\n"
-        f"void f({kind} {to}, const {source} {where}{more})\n{{\n#pragma scop\n{one.loops}\n#pragma endscop\n}}\n"
+        f"void {function}({kind} {to}, const {source} {where}{more})\n"
+        f"{{\n#pragma scop\n{one.loops}\n#pragma endscop\n}}\n"
     )
 
 
-def in_squares(scop: Scop, *stream: str) -> list[str]:
-    """The file with functions in place of loops, plain and with the marks that the proof reads."""
-    found = canonical(scop).scop
-    parts = [ordered(nest, (Vectorize(stream),)) for nest in nests(found, dependences(found, reads=False))]
-    return [
-        splice(scop.source, [(scop, generate(found, program_tree(parts), instances=marks))], "")
-        for marks in (False, True)
-    ]
+def in_squares(scops: Sequence[Scop], *stream: str, marks: bool = False) -> str:
+    """The file with functions in place of loops, plain or with the marks that the proof reads."""
+    made = []
+    for scop in scops:
+        found = canonical(scop).scop
+        parts = [ordered(nest, (Vectorize(stream),)) for nest in nests(found, dependences(found, reads=False))]
+        made.append((scop, generate(found, program_tree(parts), instances=marks)))
+        assert "polydl_transpose_" in made[-1][1].region
+    return splice(scops[0].source, made, "")
 
 
 def scop_of(name: str) -> Scop:
@@ -153,7 +158,7 @@ def inputs(name: str) -> list[npt.NDArray[np.generic]]:
     return made
 
 
-def result(library: ctypes.CDLL, name: str) -> npt.NDArray[np.generic]:
+def result(function: Callable[..., object], name: str) -> npt.NDArray[np.generic]:
     arrays = inputs(name)
     # Arrays for stores past the caches begin at a multiple of a vector.
     room = np.empty(arrays[0].nbytes + 64, np.uint8)
@@ -161,30 +166,43 @@ def result(library: ctypes.CDLL, name: str) -> npt.NDArray[np.generic]:
     to = room[first : first + arrays[0].nbytes].view(arrays[0].dtype).reshape(arrays[0].shape)
     to[...] = arrays[0]
     given = [one.ctypes.data_as(ctypes.c_void_p) for one in (to, *arrays[1:])]
-    library.f(*given, *([ctypes.c_float(0.3)] if PROGRAMS[name].more == "float scale" else []))
+    function(*given, *([ctypes.c_float(0.3)] if PROGRAMS[name].more == "float scale" else []))
     return to
+
+
+@cache
+def libraries(names: tuple[str, ...], isa: str, stream: bool) -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The programs as they are, and in squares: functions f0, f1, … of one file each."""
+    common: tuple[str, ...] = ("-Og", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+    if isa != "avx512":
+        common += ("-mno-avx512f",)
+    file, written = in_one_file(names, stream)
+    return compile_c([file], common), compile_c([written], (*common, *FLAGS[isa]))
+
+
+@cache
+def in_one_file(names: tuple[str, ...], stream: bool) -> tuple[str, str]:
+    file = "\n".join(text(name, f"f{number}") for number, name in enumerate(names))
+    return file, in_squares(polydl.load(file).scops, *(["to"] if stream else []))
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("isa", FLAGS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_squares_do_what_the_loops_do(name: str, isa: str, stream: bool) -> None:
+def test_squares_do_what_the_loops_do(name: str, isa: str, stream: bool, request: pytest.FixtureRequest) -> None:
     if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
         pytest.skip(f"the processor has no {isa}")
-    common: tuple[str, ...] = ("-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
-    if isa != "avx512":
-        common += ("-mno-avx512f",)
-    written, _ = in_squares(scop_of(name), *(["to"] if stream else []))
-    assert "polydl_transpose_" in written
-    expected = result(compile_c([text(name)], common), name)
+    names = asked(request, "name", isa=isa, stream=stream)
+    original, written = (getattr(one, f"f{names.index(name)}") for one in libraries(names, isa, stream))
+    expected = result(original, name)
     assert not np.array_equal(expected, inputs(name)[0])
-    np.testing.assert_array_equal(result(compile_c([written], (*common, *FLAGS[isa])), name), expected)
+    np.testing.assert_array_equal(result(written, name), expected)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_squares_are_proven(name: str) -> None:
     scop = scop_of(name)
-    written, marked = in_squares(scop, "to")
+    written, marked = (in_squares([scop], "to", marks=marks) for marks in (False, True))
     found = prove(canonical(scop), written, marked)
     assert found.holds, found
 
@@ -194,5 +212,5 @@ def test_squares_are_proven(name: str) -> None:
 )
 def test_pieces_of_other_rows_are_not_proven(right: str, wrong: str) -> None:
     scop = scop_of("signed char")
-    written, marked = in_squares(scop, "to")
+    written, marked = (in_squares([scop], "to", marks=marks) for marks in (False, True))
     assert right in written and not prove(canonical(scop), written.replace(right, wrong), marked).holds

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,8 @@ from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused_variants import into_kernels
 from polydl.target.products import BYTES
 from tests.compiling import run_compiler, run_program
-from tests.oracle.native import NATIVE, PLAIN, compile_c
+from tests.oracle.native import PLAIN, QUICK_NATIVE, compile_c
+from tests.together import asked
 
 HEAD = """#include <math.h>
 #include <stdint.h>
@@ -91,20 +94,23 @@ ENDS = {
 """Behind PLAIN_SUM."""
 
 
-def in_microkernels(text: str) -> tuple[str, int]:
-    """C with the sum of a function in a microkernel of bytes, and how many nests that ends with."""
+def in_microkernels(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """C with the sums of functions in microkernels of bytes. Of each function the code, and how many nests its
+    microkernel ends with."""
     loaded = polydl.load(text)
-    (scop,) = loaded.scops
-    program = canonical(scop)
-    parts = nests(program.scop, program.dependences)
-    structures = [
-        Ordered.nest(_in_blocks(nest)) if nest.contraction is not None else ordered(nest, ()) for nest in parts
-    ]
-    refused: dict[str, None] = {}
-    fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
-    written = splice(loaded.source, [(scop, generate(program.scop, program_tree(fused)))], "")
-    zeros = {nest.name for nest in parts if is_zeroing(nest)}
-    return written, sum(one.into is not None and one.name not in zeros for one in fused)
+    pieces, said = [], []
+    for scop in loaded.scops:
+        program = canonical(scop)
+        parts = nests(program.scop, program.dependences)
+        structures = [
+            Ordered.nest(_in_blocks(nest)) if nest.contraction is not None else ordered(nest, ()) for nest in parts
+        ]
+        refused: dict[str, None] = {}
+        fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
+        pieces.append((scop, generate(program.scop, program_tree(fused))))
+        zeros = {nest.name for nest in parts if is_zeroing(nest)}
+        said.append((pieces[-1][1].region, sum(one.into is not None and one.name not in zeros for one in fused)))
+    return splice(loaded.source, pieces, ""), said
 
 
 def _in_blocks(nest: Nest) -> NestLoops:
@@ -126,15 +132,13 @@ def _in_blocks(nest: Nest) -> NestLoops:
     return made
 
 
-def source(
-    body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str], *, functions: bool = False
-) -> str:
+def source(body: str, name: str, sizes: tuple[int, int, int], types: tuple[str, str, str]) -> str:
     m, n, k = sizes
     a, b, c = types
-    head = HEAD.replace("void {name}", f"{OWN}void {{name}}") if functions else HEAD
-    return head.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
+    return HEAD.format(name=name, a=a, b=b, c=c, M=m, N=n, K=max(k, 1), body=body.format(K=k))
 
 
+ORIGINAL = (*PLAIN, "-fno-tree-vectorize")
 EXACT = "-ffp-contract=off"
 """Fused multiplications and additions would round differently, in the original or in what is written."""
 MACHINES = {
@@ -156,12 +160,11 @@ def bytes_of(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.
 
 
 def same_bits(
-    original: str, written: str, sizes: tuple[int, int, int], types: tuple[str, str, str], flags: tuple[str, ...] = ()
+    functions: Sequence[Callable[..., object]], sizes: tuple[int, int, int], types: tuple[str, str, str]
 ) -> np.ndarray:
-    """Both functions on the same data, the results held equal; `original` is called `before`, `written` `after`."""
+    """Both functions on the same data, the results held equal."""
     m, n, k = sizes
     rng = np.random.default_rng(7)
-    libraries = compile_c([original], (*PLAIN, "-fno-tree-vectorize")), compile_c([written], (*NATIVE, *flags))
     results = []
     a, b = bytes_of(types[0], (m, max(k, 1)), rng), bytes_of(types[1], (max(k, 1), n), rng)
     bias, zb = (rng.integers(low, high, n, dtype=np.int32) for low, high in ((-20000, 20000), (-128, 128)))
@@ -169,74 +172,94 @@ def same_bits(
     # Products that end in a half, so that it shows how they are rounded.
     scale = 0.5 if k < 8 else 2.0**-8
     old = rng.integers(-100, 100, (m, n)).astype(RANGES[types[2]])
-    for library, name in zip(libraries, ("before", "after"), strict=True):
+    for function in functions:
         c = old.copy()
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, bias, zb, scales)]
         numbers = (ctypes.c_float(scale), 131, -3, 1518500250, 9)
-        getattr(library, name)(*pointers, *numbers, ctypes.c_void_p(c.ctypes.data))
+        function(*pointers, *numbers, ctypes.c_void_p(c.ctypes.data))
         results.append(c)
     np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
     return results[0]
 
 
-def checked(
-    body: str,
-    *,
-    sizes: tuple[int, int, int] = (7, 37, 23),
-    types: tuple[str, str, str] = ("uint8_t", "int8_t", "int8_t"),
-    ends: bool = True,
-    functions: bool = False,
-) -> None:
-    written, fused = in_microkernels(source(body, "after", sizes, types, functions=functions))
-    assert "polydl_mk_dot_" in written
-    assert bool(fused) == ends
-    original = source(body, "before", sizes, types, functions=functions)
-    for flags in MACHINES.values():
-        same_bits(original, written, sizes, types, flags)
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A function's body."""
+
+    body: str
+    types: tuple[str, str, str] = ("uint8_t", "int8_t", "int8_t")
+    """Of A, B and C."""
+    ends: bool = True
+    """Whether the microkernel ends with it."""
+    own: str = ""
+    """C before the function."""
+
+
+SIZES = (7, 37, 23)
+
+
+@cache
+def built(cases: tuple[Case, ...]) -> tuple[ctypes.CDLL, list[ctypes.CDLL]]:
+    """The functions as they are, and in microkernels for each of MACHINES: f0, f1, … of one file."""
+    head = "#include <math.h>\n#include <stdint.h>\n" + "".join(dict.fromkeys(case.own for case in cases))
+    text = head + "".join(source(case.body, f"f{k}", SIZES, case.types) for k, case in enumerate(cases))
+    written, made = in_microkernels(text)
+    for case, (region, fused) in zip(cases, made, strict=True):
+        assert "polydl_mk_dot_" in region, case
+        assert bool(fused) == case.ends, case
+    return compile_c([text], ORIGINAL), [compile_c([written], (*QUICK_NATIVE, *flags)) for flags in MACHINES.values()]
+
+
+def checked(cases: Mapping[str, Case], case: str, request: pytest.FixtureRequest) -> None:
+    names = asked(request, "case")
+    original, libraries = built(tuple(cases[name] for name in names))
+    function = f"f{names.index(case)}"
+    for library in libraries:
+        same_bits((original[function], library[function]), SIZES, cases[case].types)
 
 
 @pytest.mark.parametrize("case", list(SUMS))
-def test_zero_points(case: str) -> None:
-    checked(SUMS[case] + " " + REQUANTISED)
+def test_zero_points(case: str, request: pytest.FixtureRequest) -> None:
+    checked({name: Case(f"{body} {REQUANTISED}") for name, body in SUMS.items()}, case, request)
 
 
 @pytest.mark.parametrize("case", list(ENDS))
-def test_ends(case: str) -> None:
-    checked(PLAIN_SUM + " " + ENDS[case])
+def test_ends(case: str, request: pytest.FixtureRequest) -> None:
+    checked({name: Case(f"{PLAIN_SUM} {body}") for name, body in ENDS.items()}, case, request)
 
 
 OWN = """
-static inline int clamp(int v, int low, int high) {{ return v < low ? low : v > high ? high : v; }}
+static inline int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 static inline float limited(float v, float low, float high)
-{{
+{
     if (v < low)
         return low;
     if (v > high)
         return high;
     return v;
-}}
+}
 static inline int8_t saturated(int32_t v)
-{{
+{
     if (v > 127)
         return 127;
     else if (v < -128)
         return -128;
     return (int8_t)v;
-}}
+}
 static inline int32_t multiplied(int32_t a, int32_t b)
-{{
+{
     int64_t ab = (int64_t)a * (int64_t)b;
     int32_t nudge = ab >= 0 ? (1 << 30) : (1 - (1 << 30));
     int32_t high = (int32_t)((ab + nudge) / (1ll << 31));
     return a == b && a == INT32_MIN ? INT32_MAX : high;
-}}
+}
 static inline int32_t divided(int32_t x, int exponent)
-{{
+{
     const int32_t mask = (int32_t)((1ll << exponent) - 1);
     const int32_t remainder = x & mask;
     const int32_t threshold = (mask >> 1) + (x < 0);
     return (x >> exponent) + (remainder > threshold);
-}}
+}
 """
 FUNCTIONS = {
     "clamped": "C[i][j] = (int8_t)clamp((int)lrintf(s * scale) + zc, -128, 127);",
@@ -281,14 +304,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("case", list(OTHERS))
-def test_types(case: str) -> None:
-    body, types, ends = OTHERS[case]
-    checked(body, types=types, ends=ends)
+def test_types(case: str, request: pytest.FixtureRequest) -> None:
+    checked({name: Case(*other) for name, other in OTHERS.items()}, case, request)
 
 
 @pytest.mark.parametrize("case", list(FUNCTIONS))
-def test_functions_of_the_file(case: str) -> None:
-    checked(PLAIN_SUM + " " + FUNCTIONS[case], functions=True)
+def test_functions_of_the_file(case: str, request: pytest.FixtureRequest) -> None:
+    checked({name: Case(f"{PLAIN_SUM} {body}", own=OWN) for name, body in FUNCTIONS.items()}, case, request)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 63, 64, 65, 70])
@@ -296,8 +318,10 @@ def test_lengths(k: int) -> None:
     """Odd numbers of rows and columns, all lengths of the sum."""
     sizes, types = (5, 33, k), ("uint8_t", "int8_t", "int8_t")
     body = SUMS["both"] + REQUANTISED
-    written, _ = in_microkernels(source(body, "after", sizes, types))
-    same_bits(source(body, "before", sizes, types), written, sizes, types, MACHINES["this one"])
+    text = source(body, "f", sizes, types)
+    written, _ = in_microkernels(text)
+    libraries = compile_c([text], ORIGINAL), compile_c([written], (*QUICK_NATIVE, *MACHINES["this one"]))
+    same_bits([library.f for library in libraries], sizes, types)
 
 
 def test_nothing_saturates() -> None:
@@ -306,7 +330,7 @@ def test_nothing_saturates() -> None:
     written, _ = in_microkernels(text)
     a, b = np.full((3, 64), 255, dtype=np.uint8), np.full((64, 5), 127, dtype=np.int8)
     for flags in MACHINES.values():
-        library = compile_c([written], (*NATIVE, *flags))
+        library = compile_c([written], (*QUICK_NATIVE, *flags))
         c = np.zeros((3, 5), dtype=np.int32)
         empty = ctypes.c_void_p(None)
         pointers = (ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), empty, empty, empty)
@@ -418,13 +442,13 @@ void {name}(const polydl_bf16 A[restrict 7][23], const polydl_bf16 B[restrict 23
 @pytest.mark.parametrize("machine", list(MACHINES))
 def test_sums_of_brain_floats_are_stored_as_such(machine: str) -> None:
     """Whole numbers, of which sums are exact and what is stored is not."""
-    written, fused = in_microkernels(BRAIN.format(name="after"))
+    written, [(_, fused)] = in_microkernels(BRAIN.format(name="after"))
     assert fused
     assert "polydl_mk_dot_bf16_" in written
     include = f"-I{resources.headers()}"
     libraries = (
         compile_c([BRAIN.format(name="before")], (*PLAIN, include)),
-        compile_c([written], (*NATIVE, *MACHINES[machine], include)),
+        compile_c([written], (*QUICK_NATIVE, *MACHINES[machine], include)),
     )
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-100, 101, shape).astype(np.float32).view(np.uint32) >> 16 for shape in ((7, 23), (23, 37)))
