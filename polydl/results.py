@@ -29,7 +29,7 @@ from polydl.schedule.ordered import written
 from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.curve import SizeCurve
-from polydl.search.sizes.decision_tree import AtSizes, check_sizes
+from polydl.search.sizes.decision_tree import AtSizes, check_sizes, tuned_sizes
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
 
@@ -213,13 +213,13 @@ class Optimized:
     @property
     def tuned_sizes(self) -> dict[str, int]:
         """The values of the function's integer parameters for which the chosen variant is made."""
-        return {guard.name: guard.value for guard in self.ranking.program.read.guards if not guard.macro}
+        return tuned_sizes(self.ranking.program.read)
 
     def at(self, sizes: Mapping[str, int]) -> AtSizes:
         """What the output runs at other values of the function's integer parameters; those that are not named have the
         tuned value. Raises InputError for a name that is none of them, and for a value that an int cannot have."""
         tuned = self.tuned_sizes
-        check_sizes(sizes, tuned, self.ranking.scop.function)
+        check_sizes(sizes, self.ranking.program.read)
         wanted = {**tuned, **sizes}
         if wanted == tuned:
             equal = tuple(f"{name} == {value}" for name, value in tuned.items())

@@ -88,9 +88,9 @@ def run_program(
     return printed
 
 
-def apply(patch: pytest.MonkeyPatch) -> None:
-    """Let polydl's compilers take what is known, until the patch is undone."""
-    patch.setattr(polydl_compile, "_run_compiler", _for_polydl)
+def apply(patch: pytest.MonkeyPatch, *, quick: bool = False) -> None:
+    """Let polydl's compilers take what is known, until the patch is undone; `quick`: and optimize little."""
+    patch.setattr(polydl_compile, "_run_compiler", _quickly if quick else _for_polydl)
 
 
 def quick(command: Sequence[Word], request: Request | None) -> Sequence[Word]:
@@ -142,6 +142,14 @@ def _for_polydl(
     if request is not None and done.ok:
         _keep(request, Printed(0, done.output, ""))
     return done
+
+
+def _quickly(
+    arguments: Sequence[Word], timeout: float, live: polydl_compile.LiveProcesses | None, temporary: str
+) -> polydl_compile.Compilation:
+    little = ("-Og", "-fstrict-aliasing")
+    words = [more for word in arguments for more in (little if word in ("-O1", "-O3") else (word,))]
+    return _for_polydl(words, timeout, live, temporary)
 
 
 @dataclass(slots=True)

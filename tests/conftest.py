@@ -111,8 +111,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         short_timings.apply(patch)
-        compiling.apply(patch)
-        if any(item.iter_markers("few_sizes")):
+        few = any(item.iter_markers("few_sizes"))
+        compiling.apply(patch, quick=few)
+        if few:
             efforts.apply(patch)
         return (yield)
 

@@ -1,4 +1,7 @@
-"""Code for all sizes that is chosen at a dozen of them, in place of hundreds: it is as right."""
+"""Code for all sizes that is chosen at a dozen of them, in place of hundreds: it is as right.
+
+Tests marked `few_sizes` have that; what polydl compiles in them is optimized little (tests/compiling.py).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ FEW_SEARCHED = replace(FEW, searched=_SEARCHED, child_seconds=4)
 """For variants that were searched, too."""
 EVEN_SLOWER = replace(FEW_SEARCHED, gain=-math.inf)
 """The same, though the original loops be faster."""
+
+
+def applied() -> bool:
+    """Whether `Effort()` is FEWEST now."""
+    return Effort() == FEWEST
 
 
 def apply(patch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def rank(
     from polydl.cli.progress import progress
     from polydl.inspect import documents, terminal
     from polydl.inspect.edges import edges_of_best
+    from polydl.search.sizes.decision_tree import check_sizes
 
     asked = one_size(at)
     if asked and loops_file is not None:
@@ -42,6 +43,8 @@ def rank(
         scored = [score_file(scop, loops_file, options) for scop in program.scops]
         answer.give(documents.scored_json(scored), lambda: terminal.show_scored(scored))
         return
+    for scop in program.scops:
+        check_sizes(asked, scop)  # before what takes long
     with progress(quiet=answer.as_json) as report:
         rankings = [pipeline.rank(scop, options=options, progress=report) for scop in program.scops]
     there = [pipeline.at_other_sizes(one, options).at(asked) for one in rankings] if asked else []

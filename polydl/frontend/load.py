@@ -101,7 +101,7 @@ def parsed(
         raise InputErrors(errors)
     try:
         with deep():
-            unit = parse(original, pragmas, preprocessed, all_bodies=all(pragma.kind != "scop" for pragma in pragmas))
+            unit = parse(original, pragmas, preprocessed, all(pragma.kind != "scop" for pragma in pragmas))
             unit = replace(unit, assumed_pure=_assumed_pure(unit, pragmas, assume_pure))
             functions = functions_of(unit, function)
             unit = replace(unit, aliased=functions.aliased)

@@ -33,7 +33,7 @@ from polydl.schedule.ordered import Ordered
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.timed import original_nest, timed
 from polydl.search.combine import NestChoice, whole
-from polydl.search.sizes.decision_tree import AtSizes
+from polydl.search.sizes.decision_tree import AtSizes, check_sizes
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -217,6 +217,7 @@ def explain(
     """
     ids = (ids,) if isinstance(ids, str) else ids
     scop, options = pipeline.scop_of(source, options or Options())
+    check_sizes(at or {}, scop)  # before what takes long
     names = dict.fromkeys((*rankers.available(), options.ranker) if ids else (options.ranker,))
     rankings = pipeline.rank_by_each(scop, tuple(names), options)
     chosen = rankings[options.ranker]

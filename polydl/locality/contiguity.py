@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,32 +45,45 @@ def unit_footprints(nest: BoxNest, batch: LoopBatch, unit_bytes: int) -> UnitFoo
         shape = (some.stop - first, depths)
         high = batch.cover[some].reshape(math.prod(shape), iterators) - 1
         for number, functions in enumerate(own):
-            found = units_of(nest, functions, high, unit_bytes)
+            found = units_of(nest, images_of(functions, high), unit_bytes)
             for into, column in zip((units, exact, runs), found, strict=True):
                 into[some, :, number] = column.reshape(shape)
     return UnitFootprints(units, exact, runs)
 
 
-def units_of(
-    nest: BoxNest, functions: Sequence[BoxAccess], high: IntArray, unit_bytes: int
-) -> tuple[IntArray, BoolArray, IntArray]:
-    """(R,) units in which the elements lie that any of the functions (of one array) touches in the boxes [0, high],
-    where that is exact, and the runs that they make. `high` (R, iterators).
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What functions of one array touch in R boxes."""
+
+    array: str
+    shape: tuple[int, int]
+    """Functions, boxes."""
+    subscripts: tuple[_Subscript, ...]
+    """Per dimension of the array, of functions * boxes."""
+
+
+def images_of(functions: Sequence[BoxAccess], high: IntArray) -> Images:
+    """What functions of one array touch in the boxes [0, high]. `high` (R, iterators)."""
+    return Images(functions[0].array, (len(functions), len(high)), _subscripts(functions, high))
+
+
+def units_of(nest: BoxNest, touched: Images, unit_bytes: int) -> tuple[IntArray, BoolArray, IntArray]:
+    """(R,) units in which the elements lie that any of the functions touches, where that is exact, and the runs that
+    they make.
 
     Several functions touch no more than the box around all of them, and no more than each by itself: the smaller of
     the two is taken. A stencil is the box, a row and a column are two runs.
     """
-    images = _subscripts(functions, high)
-    array, shape = functions[0].array, (len(functions), len(high))
+    array, shape, images = touched.array, touched.shape, touched.subscripts
     units, exact, runs = _units(nest, array, images, math.prod(shape), unit_bytes)
-    if len(functions) == 1:
+    if shape[0] == 1:
         return units, exact, runs
     seen = _seen_before(images, shape)
     each, apart = (np.where(seen, 0, values.reshape(shape)).sum(axis=0) for values in (units, runs))
     box = tuple(_around(values, shape) for values in images)
-    around, _, together = _units(nest, array, box, len(high), unit_bytes)
+    around, _, together = _units(nest, array, box, shape[1], unit_bytes)
     smaller = np.where(around <= each, together, apart)
-    return np.minimum(each, around), np.zeros(len(high), dtype=np.bool_), smaller
+    return np.minimum(each, around), np.zeros(shape[1], dtype=np.bool_), smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +176,8 @@ def _units(
     axes: list[tuple[int, int, _Progression]] = []
     layout = nest.layouts[array]
     for dimension, subscript in enumerate(subscripts):
-        from_front = replace(subscript.values, start=subscript.values.start + layout.before[dimension])
+        values = subscript.values
+        from_front = _Progression(values.start + layout.before[dimension], values.stride, values.count)
         places = layout.digits_of(dimension)
         digits = _digits(from_front, [layout.axes[place].step for place in places])
         # With as many subscripts as combinations of digits, every combination occurs.

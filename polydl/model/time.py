@@ -37,6 +37,9 @@ def original_affs(statement: Statement, depth: int) -> list[isl.Aff]:
 
 def map_from_affs(domain: isl.Set, affs: Sequence[isl.PwAff | isl.Aff]) -> isl.Map:
     """{ S[i…] -> [aff0, aff1, …] : i in domain } with an anonymous range tuple."""
+    plain = [aff for aff in affs if isinstance(aff, isl.Aff)]
+    if len(plain) == len(affs):
+        return isl.graph(plain, domain)
     result = isl.Map.from_domain(domain)
     for aff in affs:
         pw = isl.PwAff.from_aff(aff) if isinstance(aff, isl.Aff) else aff

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,19 +81,10 @@ class Parsed:
     """Per generated packing function its comment and the names of its parameters."""
 
 
-def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
-    """Parse a generated file with the front end's preprocessor and parser: for an instruction set, or with vectors of
-    one lane. Raises Unreadable."""
-    told = with_meanings(text).replace("#ifdef _OPENMP\n", "#if 1\n")
-    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', told)
-    flags = scop.source.preprocessor_flags
-    source = SourceText(str(scop.source.path), code)
-    pragmas, _ = find_pragmas(source)
-    try:
-        unit = parse(source, pragmas, preprocess(source, pragmas, flags, str(scop.source.path.parent), cc), True)
-    except PolyDLError as error:
-        raise Unreadable(f"the output cannot be parsed: {error}") from error
-    functions = {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef)}
+def read(text: str, scop: Scop, cc: str) -> Parsed:
+    """Parse a generated file with the front end's preprocessor and parser, with vectors of one lane. Raises
+    Unreadable."""
+    functions = _functions(text, scop, cc, None, True)
     if scop.function not in functions:
         raise Unreadable(f"the function {scop.function} cannot be parsed")
     kernels: dict[str, str] = {}
@@ -108,6 +99,25 @@ def read(text: str, scop: Scop, cc: str, isa: Isa | None = None) -> Parsed:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
     return Parsed(functions[scop.function].body, functions, kernels, packs)
+
+
+def helpers(text: str, scop: Scop, cc: str, isa: Isa, names: Iterable[str]) -> Mapping[str, Any]:
+    """The functions of a generated file with these names, and those that they call, for an instruction set. Raises
+    Unreadable."""
+    return _functions(text, scop, cc, isa, frozenset(one for name in names for one in (name, f"{name}{MEANING}")))
+
+
+def _functions(text: str, scop: Scop, cc: str, isa: Isa | None, bodies: bool | Collection[str]) -> Mapping[str, Any]:
+    told = with_meanings(text).replace("#ifdef _OPENMP\n", "#if 1\n")
+    code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', told)
+    flags = scop.source.preprocessor_flags
+    source = SourceText(str(scop.source.path), code)
+    pragmas, _ = find_pragmas(source)
+    try:
+        unit = parse(source, pragmas, preprocess(source, pragmas, flags, str(scop.source.path.parent), cc), bodies)
+    except PolyDLError as error:
+        raise Unreadable(f"the output cannot be parsed: {error}") from error
+    return {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef)}
 
 
 def with_meanings(text: str) -> str:

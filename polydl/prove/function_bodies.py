@@ -4,7 +4,7 @@ instruction or a few, and has tests of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polydl.prove.contracts import Contract, Meant, PackContract
@@ -16,14 +16,16 @@ from polydl.prove.word_bodies import check_converting
 from polydl.target.isa import ISAS, Isa
 
 
-def check_bodies(program: Program, functions_of: Callable[[Isa], Mapping[str, Any]]) -> list[str]:
+def check_bodies(program: Program, functions_of: Callable[[Isa, Sequence[str]], Mapping[str, Any]]) -> list[str]:
     """Read the bodies of all generated functions that a program calls, and say what is shown. What cannot be shown goes
-    to `program.trusted`; of a function that states its meaning in C, nothing is trusted. Raises Wrong, Unreadable."""
+    to `program.trusted`; of a function that states its meaning in C, nothing is trusted. `functions_of`: those with
+    these names, and what they call, in an instruction set. Raises Wrong, Unreadable."""
     if not program.uses:
         return []
     unread: dict[str, str] = {}
+    names = [function if isinstance(function, str) else function.name for function in program.uses]
     for isa in ISAS:
-        functions = functions_of(isa)
+        functions = functions_of(isa, names)
         for function, sizes in program.uses.items():
             try:
                 every = _standing_for_all(functions, function) if function in program.often else None

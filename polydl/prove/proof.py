@@ -16,7 +16,7 @@ from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.prove.addresses import address, linear
-from polydl.prove.as_plain_c import read
+from polydl.prove.as_plain_c import helpers, read
 from polydl.prove.counter_examples import instance
 from polydl.prove.dependence_order import Order, check_concurrent, check_private, check_steps
 from polydl.prove.function_bodies import check_bodies
@@ -112,7 +112,7 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     program = Reader(scop, read(named, scop, cc)).read()
     order, loops = compared(scop, program, reassociate)
     _original_there(scop, program, named)
-    bodies = check_bodies(program, lambda isa: read(named, scop, cc, isa).functions)
+    bodies = check_bodies(program, lambda isa, names: helpers(named, scop, cc, isa, names))
     sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
     names = ", ".join(s.name for s in scop.statements)
     proved = [

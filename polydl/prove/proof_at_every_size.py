@@ -28,7 +28,7 @@ from polydl.model.at_sizes import at_sizes
 from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.scop import Scop
-from polydl.prove.as_plain_c import Parsed, read
+from polydl.prove.as_plain_c import Parsed, helpers, read
 from polydl.prove.function_bodies import check_bodies
 from polydl.prove.integers import Affine, Unreadable, Wrong, condition, number, parameter
 from polydl.prove.printed_program import Program, map_of
@@ -163,7 +163,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1 - (len(every) - len(pieces))
     if copies < sum(_asks_for_memory(piece.block) for piece in pieces):
         raise Wrong("the loops as they were written are not in the output, for too little memory")
-    bodies = check_bodies(together, lambda isa: read(given.text, symbolic, given.cc, isa).functions)
+    bodies = check_bodies(together, lambda isa, names: helpers(given.text, symbolic, given.cc, isa, names))
     statements = ", ".join(s.name for s in programs[key].scop.statements)
     where = f"for all sizes, in {len(pieces)} pieces of code"
     proved = [

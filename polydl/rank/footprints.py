@@ -14,7 +14,7 @@ from polydl.dependences.scalars import private_scalars
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.tree_rows import Inside, becomes_row
 from polydl.locality.boxes import BoxAccess, BoxNest
-from polydl.locality.contiguity import units_of
+from polydl.locality.contiguity import Images, images_of, units_of
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
@@ -63,6 +63,8 @@ class Footprints:
     _width: int = field(init=False)
     _functions: dict[tuple[str, Steps], Sequence[BoxAccess]] = field(init=False, default_factory=dict)
     _known: dict[tuple[int, Box], FloatArray] = field(init=False, default_factory=dict)
+    _last: tuple[object, list[Images | None]] = field(init=False, default=(None, []))
+    """What the pieces touch that were asked for last, per array: they are asked for in lines, then in pages."""
     _rows: dict[object, bool] = field(init=False, default_factory=dict)
     _turns: dict[object, float | None] = field(init=False, default_factory=dict)
 
@@ -118,18 +120,25 @@ class Footprints:
 
     def _computed(self, coordinates: Coordinates, boxes: Sequence[Sequence[tuple[int, ...]]], unit: int) -> FloatArray:
         """As `_units`, of boxes in coordinates of one kind."""
+        asked = (coordinates, boxes)
+        if self._last[0] != asked:
+            self._last = (asked, self._touched(coordinates, boxes))
+        result = np.zeros((len(boxes), 2, len(self.arrays)))
+        for column, images in enumerate(self._last[1]):
+            if images is not None:
+                result[:, 0, column], _, result[:, 1, column] = units_of(self.nest, images, unit)
+        return result
+
+    def _touched(self, coordinates: Coordinates, boxes: Sequence[Sequence[tuple[int, ...]]]) -> list[Images | None]:
+        """Per array what boxes in coordinates of one kind touch."""
         high = np.zeros((len(boxes), len(self.nest.iterators)), dtype=np.int64)
         for number, box in enumerate(boxes):
             for (name, _), lengths in zip(coordinates, box, strict=True):
                 first = self._first[name]
                 high[number, first : first + len(lengths)] = [length - 1 for length in lengths]
         accesses = [access for name, steps in coordinates for access in self._accesses(name, steps)]
-        result = np.zeros((len(boxes), 2, len(self.arrays)))
-        for column, array in enumerate(self.arrays):
-            functions = list({a.function: a for a in accesses if a.array == array}.values())
-            if functions:
-                result[:, 0, column], _, result[:, 1, column] = units_of(self.nest, functions, high, unit)
-        return result
+        every = [list({a.function: a for a in accesses if a.array == array}.values()) for array in self.arrays]
+        return [images_of(functions, high) if functions else None for functions in every]
 
     def _accesses(self, name: str, steps: Steps = ()) -> Sequence[BoxAccess]:
         """A statement's accesses as functions of its iterators, or of loops that make these steps."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import compiling, short_timings
+from tests import compiling, efforts, short_timings
 
 STARTS = ("PYTHON", "LC_", "LANG")
 """Variables that Python reads at its start, too early for a fork."""
@@ -54,8 +54,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="polydl-forked-") as name:
         out, err = Path(name, "out"), Path(name, "err")
         given = [os.fsdecode(argument) for argument in arguments]
-        short = short_timings.applied()
-        process = _server().Process(target=_run, args=(given, folder, dict(environment), out, err, short))
+        brief = short_timings.applied(), efforts.applied()
+        process = _server().Process(target=_run, args=(given, folder, dict(environment), out, err, brief))
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -72,7 +72,10 @@ def processor_seconds() -> float:
     return sum(_seconds)
 
 
-def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path, short: bool) -> None:
+def _run(
+    arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path, brief: tuple[bool, bool]
+) -> None:
+    """`brief`: whether timings are short, and whether few sizes are looked at, in the test that asks for the run."""
     for number, path, flags in (
         (0, Path(os.devnull), os.O_RDONLY), (1, out, os.O_WRONLY | os.O_CREAT), (2, err, os.O_WRONLY | os.O_CREAT)
     ):  # fmt: skip
@@ -83,9 +86,12 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: P
     os.environ.update(environment)
     tempfile.tempdir = None  # as TMPDIR says now
     warnings.simplefilter("error")
+    short, few = brief
     if short:
         short_timings.apply(pytest.MonkeyPatch())
-        compiling.apply(pytest.MonkeyPatch())
+        compiling.apply(pytest.MonkeyPatch(), quick=few)
+    if few:
+        efforts.apply(pytest.MonkeyPatch())
     sys.argv = ["polydl", *arguments]
     try:
         runpy.run_module("polydl", run_name="__main__", alter_sys=True)

@@ -18,6 +18,8 @@ void product(int n, float A[n][n], float B[n][n], float C[n][n])
                 C[i][j] += A[i][k] * B[k][j];
 }
 """
+pytestmark = pytest.mark.few_sizes
+
 SMALL = (*PRESET, "--space", "small")
 
 

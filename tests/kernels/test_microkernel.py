@@ -22,6 +22,8 @@ from tests.kernels.contraction_program import Call
 
 COMPILERS = tuple(name for name in ("gcc", "clang") if shutil.which(name))
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-std=gnu11")
+QUICK = ("-Og", "-fstrict-aliasing")
+"""Where the meaning is asked, not what the compiler makes of it."""
 TARGETS = {
     "native": ("-march=native",),
     "avx2": ("-mavx2", "-mfma", "-mno-avx512f"),
@@ -66,7 +68,7 @@ def test_random_specifications_equal_their_twin(target: str, seed: int, compiler
         for index, spec in enumerate(specs)
         for repeat in range(5)
     ]
-    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, ("-O2", *TARGETS[target]))
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, (*QUICK, *TARGETS[target]))
     assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
 
 
@@ -82,7 +84,7 @@ def test_random_steps_and_windows_equal_their_twin(target: str, seed: int, compi
         for index, spec in enumerate(specs)
         for repeat in range(4)
     ]
-    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, ("-O2", *TARGETS[target]))
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), compiler, (*QUICK, *TARGETS[target]))
     assert out == "done\n", [(line, calls[int(line.split()[1])]) for line in out.splitlines()[:-1]]
 
 
@@ -273,7 +275,7 @@ int main(void)
     return 0;
 }}
 """
-    assert compile_and_run(tmp_path, source, COMPILERS[0], ("-O2", *TARGETS[target])) == "done\n"
+    assert compile_and_run(tmp_path, source, COMPILERS[0], (*QUICK, *TARGETS[target])) == "done\n"
 
 
 def test_rows_are_fetched_ahead_where_the_innermost_reduction_runs_through_them() -> None:

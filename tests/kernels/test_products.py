@@ -126,7 +126,7 @@ def kernels_and_twins(rng: random.Random, count: int = 4) -> str:
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_compute_their_meaning(target: str, tmp_path: Path) -> None:
     source = kernels_and_twins(random.Random(target))
-    flags = ("-O2", "-ffp-contract=off", *TARGETS[target])
+    flags = ("-Og", "-fstrict-aliasing", "-ffp-contract=off", *TARGETS[target])
     assert run(tmp_path, source, flags) == "done\n"
     if target == "native":
         few = kernels_and_twins(random.Random(target), 1)
@@ -401,10 +401,11 @@ def test_programs_at_any_size(
     defined = {"TC": c, "TA": a, "TB": b, "WHOLE": int("float" in types), "STEPS": steps}
     macros = "".join(f"#define {name} {value}\n" for name, value in defined.items()) + "#include <stdint.h>\n"
     (tmp_path / "main.c").write_text(HARNESS + BITS + macros + DRIVER)
+    flags = ["-Og", "-fstrict-aliasing", "-w", "-fopenmp"]
+    # Sums wrap around in the original too, where any bits are multiplied.
+    run_compiler(["gcc", "-fwrapv", "-c", *flags, "original.c"], tmp_path)
+    run_compiler(["gcc", "-c", *flags, "main.c"], tmp_path)
     for target in ("native", "avx2", "generic"):
-        flags = ["-O2", "-w", "-fopenmp", *TARGETS[target]]
-        # Sums wrap around in the original too, where any bits are multiplied.
-        run_compiler(["gcc", "-fwrapv", "-c", *flags, "original.c"], tmp_path)
-        run_compiler(["gcc", *flags, "made.c", "original.o", "main.c", "-o", "main"], tmp_path)
+        run_compiler(["gcc", *flags, *TARGETS[target], "made.c", "original.o", "main.o", "-o", "main"], tmp_path)
         ran = run_program([tmp_path / "main"], check=False)
         assert (ran.stdout, ran.returncode) == ("done\n", 0), target

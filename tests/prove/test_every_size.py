@@ -128,6 +128,7 @@ def optimized(**changes: bool) -> OptimizeResult:
     )
 
 
+@pytest.mark.few_sizes
 def test_the_command_says_it() -> None:
     with_proof, without = optimized(prove=True), optimized()
     others = with_proof.scops[0].other_sizes, without.scops[0].other_sizes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from polydl.rewrite import partial_results as module
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.results_in_parts import Partial
 from polydl.search.proofs import proof_of
-from tests.rewrite.executing import compiled
+from tests.oracle.native import NATIVE, PLAIN, apart, compile_c
 
 HEAD = (
     "void f(float A[restrict 40][30], float B[restrict 40][30], float x[restrict 500], float y[restrict 500], "
@@ -28,7 +30,7 @@ EACH = "for (int i = 0; i < 40; i++) for (int j = 0; j < 30; j++)"
 LONG = "for (int i = 0; i < 500; i++)"
 OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
 
-FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
+FLAGS = (*NATIVE, "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
 
 CASES = {
     "a sum alone": (f"{EACH} out[1] += A[i][j] * B[i][j];", 1),
@@ -173,9 +175,9 @@ def inputs(special: bool) -> dict[str, np.ndarray]:
     return made
 
 
-def run(library: ctypes.CDLL, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def run(function: Callable[..., object], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     copies = {name: values.copy() for name, values in arrays.items()}
-    library.f(*(c.ctypes.data_as(ctypes.c_void_p) for c in copies.values()))
+    function(*(c.ctypes.data_as(ctypes.c_void_p) for c in copies.values()))
     return copies
 
 
@@ -195,12 +197,13 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
         arrays.append(inputs(True))
         for name, none in (("x", 230), ("A", 17), ("out", 4)):  # no number in whole parts, nor before
             arrays[-1][name][:none] = np.nan
-    original = compiled(tmp_path, "original", [(tmp_path / "s.c").read_text()])
-    wanted = [run(original, one) for one in arrays]
+    original = compile_c([(tmp_path / "s.c").read_text()], (*PLAIN, "-ffp-contract=off"))
+    wanted = [run(original.f, one) for one in arrays]
+    texts = [apart(re.sub(r"\bf\(", f"f{k}(", variant.code()), f"v{k}") for k, variant in enumerate(variants)]
+    library = compile_c(texts, FLAGS)
     for number, variant in enumerate(variants):
-        library = compiled(tmp_path, f"v{number}", [variant.code()], FLAGS)
         for one, want in zip(arrays, wanted, strict=True):
-            got = run(library, one)
+            got = run(library[f"f{number}"], one)
             for name in SHAPES:
                 assert np.array_equal(got[name], want[name], equal_nan=name not in "pn"), (name, variant)
         proof = proof_of(ranking.program, variant, OPTIONS)
@@ -215,11 +218,11 @@ def test_the_number_of_threads_changes_no_bit(tmp_path: Path) -> None:
     arrays = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
     arrays |= {name: np.zeros(SHAPES[name], np.int32) for name in "pn"}
     variant = next(v for v in ranking.variants if "omp parallel" in v.region())
-    library = compiled(tmp_path, "threads", [variant.code()], FLAGS)
+    library = compile_c([variant.code()], FLAGS)
     found = []
     for threads in (1, 2, 3, 5):
         ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)
-        found.append(run(library, arrays))
+        found.append(run(library.f, arrays))
     want = arrays["x"][:30] + 2 * arrays["A"].astype(np.float64).sum(0)
     assert np.allclose(found[0]["x"][:30], want, rtol=1e-5, atol=1e-5)
     assert all(np.array_equal(found[0][name], other[name]) for other in found[1:] for name in SHAPES)

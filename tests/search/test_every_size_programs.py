@@ -17,7 +17,7 @@ from tests.efforts import FEW
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded, made
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ ELEMENTS = {"uint8_t": np.uint8, "int8_t": np.int8, "int32_t": np.int32, "polydl
 def same_at_every_size(case: Case, text: str) -> None:
     """Run the output and the input at all sizes of a case."""
     headers = f"-I{resources.headers()}"
-    library, original = compile_c([text], (*FLAGS, headers)), compile_c([case.source], ("-O1", headers))
+    library, original = compile_c([text], (*FLAGS, headers)), compile_c([case.source], ("-Og", headers))
     rng, guarded = np.random.default_rng(1), Guarded()
     kinds = [case.kinds.get(name, "float") for name in case.arrays]
     for sizes in case.sizes():

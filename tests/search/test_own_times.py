@@ -18,6 +18,8 @@ from polydl.measure.store import Store
 from polydl.search import own_times
 from polydl.target import preset
 
+pytestmark = pytest.mark.few_sizes
+
 PRODUCT = """
 void product(int n, float C[restrict n][n], const float A[restrict n][n], const float B[restrict n][n])
 {

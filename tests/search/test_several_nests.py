@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,11 @@ from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank, with_fused
 from polydl.search.variant import Variant
-from tests.oracle.native import compile_c
+from tests.oracle.native import QUICK_NATIVE, apart, compile_c
 
 PROGRAMS = sorted((Path(__file__).parent / "several_nests").glob("*.c"))
 SIZES = {"H": 5, "M": 77, "K": 33, "N": 65, "L": 41}
 """Odd ones: no block of a microkernel divides them."""
-PLAIN, NATIVE = ("-std=gnu11", "-O2", "-w"), ("-std=gnu11", "-O2", "-march=native", "-fopenmp", "-w")
 MERGED = 2
 """Variants with shared loops that are run."""
 
@@ -40,12 +40,16 @@ def in_double(text: str) -> str:
     return re.sub(r"\bfloat\b", "double", re.sub(r"\b(exp|sqrt)f\b", r"\1", text)).replace("void f(", "void exact(")
 
 
-def run(variant: Variant, defines: str, arrays: list[np.ndarray]) -> None:
-    """Twice: what a first run leaves behind in static arrays may not matter."""
+def code(variant: Variant, number: int) -> str:
+    """The program with a variant in it, as a function of its own name."""
     text = splice(variant.program.source, [(variant.program, variant.generated)], "")
-    code = compile_c([defines + text], NATIVE)
+    return apart(text.replace("void f(", f"void f{number}("), f"v{number}")
+
+
+def run(function: Callable[..., object], arrays: list[np.ndarray]) -> None:
+    """Twice: what a first run leaves behind in static arrays may not matter."""
     for _ in range(2):
-        code.f(*(one.ctypes.data_as(ctypes.c_void_p) for one in arrays))
+        function(*(one.ctypes.data_as(ctypes.c_void_p) for one in arrays))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -61,10 +65,12 @@ def test_right(file: Path, threads: int) -> None:
     shapes = parameters(text)
     given = [rng.standard_normal(extents).astype(np.float32) for _, _, extents in shapes]
     exact = [one.astype(np.float64) for one in given]
-    compile_c([defines + in_double(text)], PLAIN).exact(*(one.ctypes.data_as(ctypes.c_void_p) for one in exact))
-    for variant in chosen:
+    texts = [defines, in_double(text), *(code(variant, number) for number, variant in enumerate(chosen))]
+    library = compile_c(texts, (*QUICK_NATIVE, "-w"))
+    library.exact(*(one.ctypes.data_as(ctypes.c_void_p) for one in exact))
+    for number, variant in enumerate(chosen):
         mine = [one.copy() for one in given]
-        run(variant, defines, mine)
+        run(library[f"f{number}"], mine)
         for (name, _, _), own, wanted in zip(shapes, mine, exact, strict=True):
             error = np.abs(own - wanted).max() / np.abs(wanted).max()
             assert error < 2e-6, (name, variant.loops)

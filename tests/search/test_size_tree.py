@@ -21,6 +21,7 @@ from polydl.results import Optimized
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.decision_tree import Branch
 from tests.compiling import run_compiler, run_program
+from tests.efforts import FEW
 
 MATMUL = """\
 void product(int m, int n, int k, const float *restrict A, int lda, const float *restrict B, float *restrict C)
@@ -36,6 +37,7 @@ OPTIONS = Options(
     machine="epyc-zen5",
     threads=2,
     space="small",
+    effort=FEW,
 )
 
 

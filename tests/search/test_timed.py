@@ -17,6 +17,7 @@ from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.curve import way_times
+from tests.efforts import FEW
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
 
 PLACES = np.log(np.array([[1.0], [10.0], [11.0], [100.0], [1000.0]]))
@@ -66,7 +67,7 @@ def test_the_tree_follows_the_times() -> None:
             return np.array([[1e-9 if number == favoured else 1.0] * len(sizes) for number in range(-1, len(codes))])
 
         given = [{"n": 500, "m": 600}, {"n": 31, "m": 17}]
-        setting = Setting(machine, 2)
+        setting = Setting(machine, 2, effort=FEW)
         found = every_size_in_blocks(Symbolic.of(symbolic()), ranges, setting, Timer(given, timer))
         if favoured < 0:
             assert isinstance(found, str) and "as fast" in found
@@ -97,6 +98,7 @@ def test_ways_are_timed_and_wrong_ones_are_errors() -> None:
         times(Generated((), "(void)0;"))
 
 
+@pytest.mark.few_sizes
 def test_a_run_with_a_curve_says_that_ways_were_timed() -> None:
     options = OPTIONS.changed(sizes={"n": range(1, 257), "m": 24}, curve=2)
     others = polydl.optimize(PRODUCT, options=options).scops[0].other_sizes

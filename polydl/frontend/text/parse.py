@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -114,14 +114,17 @@ class Unit:
     """Functions that read scalars through pointers to other types."""
 
 
-def parse(source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, all_bodies: bool) -> Unit:
-    """The AST of a file; `all_bodies`: of all its functions, not only of those that hold a pragma.
+def parse(
+    source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, bodies: bool | Collection[str]
+) -> Unit:
+    """The AST of a file. `bodies`: beside functions that hold a pragma all of them, none, or those with these names;
+    and what all these call.
 
     Raises InputErrors when it is not C.
     """
     text, consts = chunking.clean(preprocessed.text)
     pieces = chunking.split(text, consts)
-    needed = _bodies_needed(text, pieces, source.path, all_bodies)
+    needed = _bodies_needed(text, pieces, source.path, bodies)
     prototypes = {at for at, chunk in enumerate(pieces) if chunk.body is not None and at not in needed}
     dropped: set[int] = set()
     unread: dict[str, InputErrors] = {}
@@ -214,12 +217,13 @@ def _check_functions(ast: c_ast.FileAST) -> None:
             raise ParseError(f"{external.coord}: before: {{")
 
 
-def _bodies_needed(text: str, pieces: Sequence[Chunk], path: str, all_bodies: bool) -> frozenset[int]:
+def _bodies_needed(text: str, pieces: Sequence[Chunk], path: str, bodies: bool | Collection[str]) -> frozenset[int]:
     """The functions of the file whose bodies have to be read: those that hold a pragma or may be candidates, and
     those that such bodies call, which may be pure."""
     own = {at: text[slice(*c.body)] for at, c in enumerate(pieces) if c.body is not None and c.file == path}
-    waiting = [at for at, body in own.items() if all_bodies or _MARKED.search(body)]
     by_name = {pieces[at].name: at for at in own}
+    asked = set(by_name if bodies is True else bodies or ())
+    waiting = [at for at, body in own.items() if pieces[at].name in asked or _MARKED.search(body)]
     needed = set(waiting)
     while waiting:
         for name in re.findall(r"\b([^\W\d]\w*)\s*\(", own[waiting.pop()]):

@@ -23,6 +23,7 @@ from polydl.model.isl.affine_functions import (
     divisors,
     everywhere,
     floor_div,
+    graph,
     lifted,
     linear,
     multi,

@@ -14,8 +14,11 @@ from polydl.model.isl.isl_types import (
     PARAM,
     SET,
     Aff,
+    AffList,
     Dim,
     Factors,
+    Map,
+    MultiAff,
     MultiPwAff,
     Point,
     PwAff,
@@ -86,6 +89,15 @@ def multi(space: Space, name: str, dims: Sequence[str], functions: Sequence[PwAf
     for function in functions:
         found = found.add(function)
     return MultiPwAff.from_pw_aff_list(whole, found)
+
+
+def graph(functions: Sequence[Aff], of: Set) -> Map:
+    """{ S[i…] -> [f0, f1, …] } for the points of a set."""
+    found = AffList.alloc(DEFAULT_CONTEXT, len(functions))
+    for function in functions:
+        found = found.add(function)
+    whole = of.get_space().from_domain().add_dims(OUT, len(functions))
+    return Map.from_multi_aff(MultiAff.from_aff_list(whole, found)).intersect_domain(of)
 
 
 def floor_div(of: Function, by: int) -> Function:

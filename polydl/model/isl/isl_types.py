@@ -8,6 +8,7 @@ from typing import TypeAlias
 from islpy import (
     DEFAULT_CONTEXT,
     Aff,
+    AffList,
     AstBuild,
     AstExpr,
     AstNode,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from polydl.lower.cprint import expression
 from polydl.lower.guarded_pieces import Among, Asked, Question
 from polydl.model import isl
 from polydl.model.isl.trees import condition
+from polydl.model.scop import Scop
 from polydl.schedule.recipe import Recipe
 
 
@@ -124,12 +125,18 @@ _NOTHING = "some statement has no instance there, or an array's rows would overl
 _INT = range(-(2**31), 2**31)
 
 
-def check_sizes(sizes: Mapping[str, object], known: Iterable[str], function: str) -> None:
-    """Raise InputError unless these are values of parameters of a function whose sizes are known."""
+def tuned_sizes(read: Scop) -> dict[str, int]:
+    """The values of a function's integer parameters for which variants are made."""
+    return {guard.name: guard.value for guard in read.guards if not guard.macro}
+
+
+def check_sizes(sizes: Mapping[str, object], read: Scop) -> None:
+    """Raise InputError unless these are values of integer parameters of a scop's function."""
+    known = tuple(tuned_sizes(read))
     for name, value in sizes.items():
-        if name not in (names := tuple(known)):
-            hint = one_of(name, names) if names else "macros have one value each: give them with -D"
-            raise InputError(f"'{name}' is no parameter of '{function}' that sizes depend on", hint=hint)
+        if name not in known:
+            hint = one_of(name, known) if known else "macros have one value each: give them with -D"
+            raise InputError(f"'{name}' is no parameter of '{read.function}' that sizes depend on", hint=hint)
         if not isinstance(value, int | np.integer) or int(value) not in _INT:
             raise InputError(f"the size {name} is {value!r}", hint="give one integer, as an int has it")
 
