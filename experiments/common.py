@@ -1,13 +1,17 @@
-"""What conv.py and gemm.py share: options, polydl's own side, running and writing."""
+"""What conv.py and gemm.py share: options, polydl's own side, running and writing; what all long scripts share: rows as
+they come."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench import Contender, Problem, Row, Settings, WrongResult, measure
 from native import keep_freed_memory, keep_to, openmp_runtimes, read_bandwidth, set_threads
@@ -85,6 +89,43 @@ def optimized(
         reasons = "; ".join(f"{m.id}: {m.status.value}: {m.message}" for report in reports for m in report.measurements)
         raise NoOutput(f"polydl wrote no output for {name}: {reasons}")
     return done.output, done.seconds["total"]
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """Rows of a long run in a file, a JSON object a line: each is written when it is there, and a run that goes on with
+    the file makes those that are missing. What is interrupted loses one row."""
+
+    path: Path
+    fields: tuple[str, ...]
+    """What each row has."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Those that the file has. A last line that was cut off is removed. Raises SystemExit, with file and line, for
+        a line that is no row."""
+        if not self.path.exists():
+            return []
+        text = self.path.read_text(encoding="utf-8")
+        whole, _, cut = text.rpartition("\n")
+        if cut:
+            print(f"{self.path}: the last line was cut off and is made again", file=sys.stderr)
+            self.path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+        return [self._row(line, number) for number, line in enumerate(whole.splitlines(), start=1)]
+
+    def _row(self, line: str, number: int) -> dict[str, Any]:
+        try:
+            row = json.loads(line)
+            lacking = [name for name in self.fields if name not in row]
+        except (ValueError, TypeError) as error:
+            sys.exit(f"{self.path}:{number} is no row ({error}): remove the line, or name another file")
+        if lacking or not isinstance(row, dict):
+            sys.exit(f"{self.path}:{number} lacks {', '.join(lacking) or 'fields'}: is it of another script?")
+        return row
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Write a row."""
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(row) + "\n")
 
 
 class NoOutput(Exception):

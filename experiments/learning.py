@@ -14,13 +14,13 @@ and 12 timings over the best measured. Rows are written as they come; those that
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from common import RowFile
 from judging import tell
 
 from polydl.base import resources
@@ -121,18 +121,9 @@ def across(groups: Sequence[Group], machine: str) -> Iterator[Row]:
                 )
 
 
-def rows_of(path: Path) -> list[Row]:
+def rows_of(file: RowFile) -> list[Row]:
     """Those that a file has. Raises SystemExit for one that is no such file."""
-    if not path.exists():
-        return []
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            values = json.loads(line)
-            found.append(Row(**{**values, "reached": tuple(values["reached"])}))
-        except (ValueError, TypeError, KeyError) as error:
-            sys.exit(f"{path}:{number} is no row of a replay ({error}): remove the line, or name another file")
-    return found
+    return [Row(**{**values, "reached": tuple(values["reached"])}) for values in file.rows()]
 
 
 def show(rows: Sequence[Row]) -> None:
@@ -175,21 +166,19 @@ def main() -> int:
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is replayed")
     given = options.parse_args()
     files = sorted(given.data.glob("*.parquet")) if given.data.is_dir() else [given.data]
-    known = {(row.machine, row.problem, row.order) for row in rows_of(given.rows)}
+    rows = RowFile(given.rows, tuple(field.name for field in fields(Row)))
+    known = {(row.machine, row.problem, row.order) for row in rows_of(rows)}
     try:
         for file in () if given.shown else files:
             data = load_data(file)
-            with given.rows.open("a", encoding="utf-8") as lines:
-                made = across(data.groups, file.stem) if given.across else replayed(data.groups, file.stem)
-                for row in made:
-                    if (row.machine, row.problem, row.order) not in known:
-                        lines.write(json.dumps(asdict(row)) + "\n")
-                        lines.flush()
+            for row in across(data.groups, file.stem) if given.across else replayed(data.groups, file.stem):
+                if (row.machine, row.problem, row.order) not in known:
+                    rows.add(asdict(row))
             tell(f"{file.stem}: {len(data.groups)} problems replayed")
     except PolyDLError as error:
         sys.stderr.write(error.render() + "\n")
         return error.exit_code
-    show(rows_of(given.rows))
+    show(rows_of(rows))
     return 0
 
 

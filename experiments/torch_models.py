@@ -10,7 +10,6 @@ and inputs, in evaluation mode, nothing else; Inductor does not freeze weights t
 from __future__ import annotations
 
 import argparse
-import csv
 import gc
 import statistics
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import torch
 import torch._inductor.config
+from common import RowFile
 from torch import Tensor, nn
 
 import polydl.torch_backend
@@ -415,25 +415,27 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--prepare", action="store_true")
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--rows", type=Path, metavar="JSONL", help="where rows are added; those it has are not made")
     parser.add_argument("--inductor", action=argparse.BooleanOptionalAction, default=True)
     given = parser.parse_args()
     torch._inductor.config.freezing = not given.train
     polydl.torch_backend.register()
-    rows = []
+    rows = RowFile(given.rows, ("model", "batch", "ways", "eager", "polydl")) if given.rows else None
+    ways = f"{'tuned' if given.tune else 'untuned'} {'training' if given.train else 'inference'}"
+    known = {(row["model"], row["batch"], row["ways"]) for row in rows.rows()} if rows else set()
     for name in given.models:
+        if (name, given.batch, ways) in known and not given.prepare:
+            print(f"{name:18} is in {given.rows}", flush=True)
+            continue
         rounds = 0 if given.prepare else given.rounds
         found = compared(name, given.batch, rounds, given.tune, given.train, given.inductor)
         if found:
-            rows.append({"model": name, "batch": given.batch, **{k: round(v, 4) for k, v in found.items()}})
+            if rows:
+                times = {k: round(v, 4) for k, v in found.items()}
+                rows.add({"model": name, "batch": given.batch, "ways": ways, **times})
             others = "  ".join(f"{k} {v:8.3f} ms" for k, v in found.items())
             ratios = "  ".join(f"{v / found['polydl']:.2f}x {k}" for k, v in found.items() if k != "polydl")
             print(f"{name:18} {others}  {ratios}", flush=True)
-    if given.csv is not None and rows:
-        with given.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Speed of transposes and relayouts, against gcc -O3, torch, and a copy of as many bytes.
 
 python experiments/transposes.py --keep DIR --build-only     # writes and compiles polydl's output
-python experiments/transposes.py --keep DIR [--csv FILE] [--only NAME]
+python experiments/transposes.py --keep DIR [--rows FILE] [--only NAME]
 
 Every contender is called in turns in one process on the same data; a row is written as soon as it is measured. The
 figures are medians of the ratios within a round: `copy` is memcpy of half of the bytes by each thread (of as many bytes
@@ -12,7 +12,6 @@ thread, `torch` a copy of a permuted view by all threads. Above 1: polydl is fas
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import statistics
 import subprocess
@@ -30,6 +29,7 @@ set_threads(THREADS)
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from common import RowFile  # noqa: E402
 
 import polydl  # noqa: E402
 
@@ -313,7 +313,7 @@ def main() -> int:
     options.add_argument("--keep", type=Path, required=True, metavar="DIR", help="where C and objects are kept")
     options.add_argument("--build-only", action="store_true")
     options.add_argument("--only", action="append", metavar="NAME", help="of a program, or of a program at a size")
-    options.add_argument("--csv", type=Path, metavar="FILE")
+    options.add_argument("--rows", type=Path, metavar="JSONL", help="where rows are added; those it has are not made")
     options.add_argument("--seconds", type=float, default=1.0, help="per program and size")
     given = options.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
@@ -328,16 +328,16 @@ def main() -> int:
         for program, sizes in cases:
             build(program, sizes, given.keep)
         return 0
-    rows = []
+    rows = RowFile(given.rows, ("name", "us", "GB/s", "copy", "gcc", "torch")) if given.rows else None
+    known = {row["name"]: row for row in rows.rows()} if rows else {}
     for program, sizes in cases:
-        rows.append(measured(program, sizes, given.keep, given.seconds))
-        print("{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**rows[-1]))
+        row = known.get(label(program, sizes))
+        if row is None:
+            row = measured(program, sizes, given.keep, given.seconds)
+            if rows:
+                rows.add(row)
+        print("{name:28} {us:>10} us {GB/s:>6} GB/s  copy {copy:>5}  gcc {gcc:>6}  torch {torch:>6}".format(**row))
         sys.stdout.flush()
-        if given.csv:
-            with given.csv.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, rows[0].keys())
-                writer.writeheader()
-                writer.writerows(rows)
     return 0
 
 

@@ -189,7 +189,7 @@ class _View:
         self._threads = ranking.threads
         self._estimates = {
             name: _estimates(ranking, rankers.usable(name), variants)
-            for name in dict.fromkeys((*rankers.NAMES, ranking.ranker))
+            for name in dict.fromkeys((*rankers.QUICK, ranking.ranker))
         }
 
     def measured(

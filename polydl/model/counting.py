@@ -129,52 +129,36 @@ def _scan_or_bound(points: isl.Set, operations: int) -> Count:
     """isl's scan within the quota, else bounds: at least one point if any, at most the surrounding box."""
     try:
         with quota("scanning the points of a set", operations):
-            scanned = points.count_val()
-            # isl loses the error on this path: past the quota the value is a null pointer, which prints as None.
-            if scanned.to_str() is not None:
-                return Count.of(to_int(scanned))
-            raise QuotaExceeded(f"scanning the points of a set needs more than {operations} isl operations")
+            return Count.of(to_int(points.count_val()))
     except QuotaExceeded:
         ends = (isl.bounds(points, d) for d in range(isl.arity(points)))
         upper = math.prod(high - low + 1 for low, high in ends)
         return Count(0 if points.is_empty() else 1, upper)
 
 
-def count_symbolic(points: isl.Set) -> isl.PwQPolynomial | None:
-    """Number of points as a piecewise polynomial of the parameters, where dimensions are independent of each other.
+MOST_SHOWN = 8
+"""Cases of a symbolic count, at most: more tell nobody anything."""
 
-    Each disjoint piece must be a product of intervals whose ends are affine in the parameters (a dimension fixed by
-    an equality is an interval of one). None when a piece isn't, when there are integer divisions, or when a dimension
+
+def count_symbolic(points: isl.Set) -> isl.PwQPolynomial | None:
+    """Number of points as a piecewise polynomial of the parameters, triangles and other coupled bounds included.
+
+    None where there is no such polynomial without floors, where it has more than MOST_SHOWN cases, or where a dimension
     has no bound.
     """
-    result: isl.PwQPolynomial | None = None
-    for piece in points.coalesce().make_disjoint().get_basic_sets():
-        size = _piece_polynomial(piece)
-        if size is None:
-            return None
-        result = size if result is None else result.add(size)
-    if result is None:
-        nothing = isl.Set.empty(points.get_space().params())
-        result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(nothing, isl.value(0)))
-    return result
-
-
-def _piece_polynomial(piece: isl.BasicSet) -> isl.PwQPolynomial | None:
-    """Product of the extents of a box with parametric ends; None when the piece isn't one."""
-    piece = piece.detect_equalities().remove_redundancies()
-    if not isl.is_box(piece):
+    names = isl.parameters(points)
+    known = len(names)
+    result = isl.PwQPolynomial.zero(isl.polynomial_space(known))
+    try:
+        for piece in disjoint_pieces(isl.parameters_first(points.coalesce())):
+            for domain, size in _fibres_of(piece, known):
+                result = result.add(isl.PwQPolynomial.alloc(domain, size))
+    except fibres.NotClosedForm:
         return None
-    points = piece.to_set()
-    result = isl.PwQPolynomial.from_pw_aff(isl.PwAff.val_on_domain(points.params(), isl.value(1)))
-    for dim in range(isl.arity(points)):
-        try:
-            least, greatest = isl.symbolic_bounds(points, dim)
-        except isl.Error as error:
-            if "unbounded" in str(error):
-                return None
-            raise
-        result = result.mul(isl.PwQPolynomial.from_pw_aff(greatest.sub(least).add_constant_val(isl.value(1))))
-    return result
+    result = result.coalesce()
+    if result.n_piece() > MOST_SHOWN or any(isl.has_floors(size) for _, size in result.get_pieces()):
+        return None
+    return isl.of_parameters(result, names)
 
 
 def count_fibres(relation: isl.Map) -> isl.PwQPolynomial:

@@ -13,7 +13,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
 from polydl.rank.ranker import Ranker
-from polydl.rank.rankers import OF_CONTRACTIONS
+from polydl.rank.rankers import of_contractions
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.tree_estimate import Far, footprints_of, tree_estimate
 from polydl.rank.whole import Known, distances, handed_over, program_estimate, tree_estimator
@@ -41,7 +41,8 @@ class Estimator:
     Scores are seconds, whoever orders. A ranker that predicts seconds corrects the estimate of a nest's structures to
     its own; of one whose scores have no unit, the order is kept: its best gets the least seconds that the model
     predicts for any of them, and so on. Schedule trees, rows and what is fused have the model's estimate, and so has a
-    nest without a contraction unless the ranker is the user's own.
+    nest without a contraction unless the ranker knows all nests. Where a ranker finds structures equal, the model's
+    estimate decides.
     """
 
     scop: Scop
@@ -86,11 +87,11 @@ class Estimator:
     def _by_itself(self, nest: Nest, made: Sequence[NestLoops]) -> tuple[list[Estimate], Sequence[int]]:
         """Without what the nest waits for other nests (`handed_over`)."""
         model = self._model(nest, made)
-        own = type(self.ranker) not in OF_CONTRACTIONS
-        if isinstance(self.ranker, TrafficRanker) or not made or not (own or nest.contraction is not None):
+        asked = nest.contraction is not None or not of_contractions(self.ranker)
+        if isinstance(self.ranker, TrafficRanker) or not made or not asked:
             return model, range(len(made))
         said = self.ranker.rank(self.scop, nest, made, self.machine, self.threads)
-        order = [int(i) for i in np.argsort(said.scores, kind="stable")]
+        order = [int(i) for i in np.lexsort(([one.score for one in model], said.scores))]
         scores = said.scores if said.seconds else _dealt(order, [one.score for one in model])
         columns = {**said.columns, f"{self.ranker.name}_score": said.scores}
         corrected = [

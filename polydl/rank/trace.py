@@ -161,48 +161,40 @@ def _moves(nest: BoxNest) -> BoolArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shares:
-    """How the calls of V variants are shared out."""
+class ThreadShare:
+    """What one of the threads executes of a structure's calls."""
 
-    trips: IntArray
-    """(V, D) iterations of the box of calls that one thread executes."""
-    active: IntArray
-    """(V,) threads with something to do."""
-    calls: FloatArray
-    """(V,) of the slowest thread."""
-    forks: FloatArray
-    """(V,) times that threads are forked."""
+    trips: tuple[int, ...]
+    """Iterations of each loop of the box of calls that one thread executes."""
+    active: int
+    """Threads with something to do."""
+    calls: int
+    """Of the slowest thread."""
+    forks: int
+    """Times that threads are forked."""
 
 
-def _shares(structures: Sequence[NestLoops], trips: IntArray, threads: int) -> _Shares:
-    mine = trips.copy()
-    active = np.ones(len(structures), dtype=np.int64)
-    calls, forks = np.ones(len(structures)), np.zeros(len(structures))
-    for v, structure in enumerate(structures):
-        at = list(structure.parallel_positions)
-        at = [d for d in at if d < trips.shape[1]]
-        rest = math.prod(int(t) for d, t in enumerate(trips[v]) if d not in at)
-        if not at:
-            calls[v] = rest
-            continue
-        forks[v] = math.prod(int(t) for t in trips[v, : at[0]])
-        if structure.grid:
-            chunks = {axis.loop: axis.chunk for axis in structure.grid}
-            for d in at:
-                mine[v, d] = min(chunks[structure.loops[d].name], trips[v, d])
-            cells = math.prod(-(-int(trips[v, d]) // int(mine[v, d])) for d in at)
-            active[v] = min(threads, cells)
-            calls[v] = rest * math.prod(int(mine[v, d]) for d in at) * -(-cells // threads)
-            continue
-        left = threads
+def share_of(structure: NestLoops, trips: Sequence[int], threads: int) -> ThreadShare:
+    """How the calls of a structure whose loops have so many iterations are shared out."""
+    mine, at = list(trips), [d for d in structure.parallel_positions if d < len(trips)]
+    rest = math.prod(n for d, n in enumerate(trips) if d not in at)
+    if not at:
+        return ThreadShare(tuple(mine), 1, rest, 0)
+    forks = math.prod(trips[: at[0]])
+    if structure.grid:
+        chunks = {axis.loop: axis.chunk for axis in structure.grid}
         for d in at:
-            taken = min(left, int(trips[v, d]))
-            mine[v, d] = -(-int(trips[v, d]) // taken)
-            left = max(1, left // taken)
-        work = math.prod(int(trips[v, d]) for d in at)
-        active[v] = min(threads, work)
-        calls[v] = rest * -(-work // threads)
-    return _Shares(mine, active, calls, forks)
+            mine[d] = min(chunks[structure.loops[d].name], trips[d])
+        cells = math.prod(-(-trips[d] // mine[d]) for d in at)
+        calls = rest * math.prod(mine[d] for d in at) * -(-cells // threads)
+        return ThreadShare(tuple(mine), min(threads, cells), calls, forks)
+    left = threads
+    for d in at:
+        taken = min(left, trips[d])
+        mine[d] = -(-trips[d] // taken)
+        left = max(1, left // taken)
+    work = math.prod(trips[d] for d in at)
+    return ThreadShare(tuple(mine), min(threads, work), rest * -(-work // threads), forks)
 
 
 def _packing_seconds(
@@ -250,38 +242,39 @@ class TraceRanker:
         batch = loop_batch(box, structures)
         footprint = BoxAnalysis(box).footprints(batch)
         whole = traces_of(box, structures, batch, footprint)
-        shares = _shares(structures, whole.trips, threads)
-        traces = Traces(shares.trips, whole.moved, whole.slices)
+        shares = [share_of(s, trips, threads) for s, trips in zip(structures, whole.trips.tolist(), strict=True)]
+        own = np.array([one.trips for one in shares], dtype=np.int64).reshape(whole.trips.shape)
+        calls, forks = (np.array([float(getattr(s, name)) for s in shares]) for name in ("calls", "forks"))
+        traces = Traces(own, whole.moved, whole.slices)
         full = batch.trip.astype(np.float64)
         each_call = compute_seconds(scop, nest, structures, full, full, machine) / whole.trips.prod(axis=1)
         writes = np.array([2.0 if any(a.write and a.array == n for a in box.accesses) else 1.0 for n in box.arrays])
-        capacity, rate = _levels(shares.active, machine)
+        capacity, rate = _levels([one.active for one in shares], machine)
         mean, moved = _mean_call(traces, writes, each_call, capacity, rate, self.samples)
-        packing = _packing_seconds(box, structures, footprint, shares.trips, machine, threads)
+        packing = _packing_seconds(box, structures, footprint, own, machine, threads)
         total = traces.trips.prod(axis=1)
         names = [f"from_L{c.level}_bytes" for c in machine.caches[:LEVELS]] + ["from_memory_bytes"]
-        columns: dict[str, FloatArray] = {n: moved[:, i] * shares.calls for i, n in enumerate(names)}
-        columns["core_seconds"] = each_call * shares.calls
+        columns: dict[str, FloatArray] = {n: moved[:, i] * calls for i, n in enumerate(names)}
+        columns["core_seconds"] = each_call * calls
         columns["packing_seconds"] = packing
         whole_bytes = footprint[:, 0, :] * np.array([box.element_bytes[a] for a in box.arrays])
         summing = summing_seconds(copies_bytes(box, structures, whole_bytes), machine, threads)
         columns["summing_seconds"] = summing
-        columns["forks"] = shares.forks
+        columns["forks"] = forks
         columns["sampled_share"] = np.minimum(self.samples / total, 1.0)
-        seconds = mean * shares.calls + packing + summing + shares.forks * machine.parallel_region_us * 1e-6
+        seconds = mean * calls + packing + summing + forks * machine.parallel_region_us * 1e-6
         columns["predicted_seconds"] = seconds
         return Scored(seconds, columns, seconds=True)
 
 
-def _levels(active: IntArray, machine: Machine) -> tuple[FloatArray, FloatArray]:
+def _levels(active: Sequence[int], machine: Machine) -> tuple[FloatArray, FloatArray]:
     """(V, L) bytes of each cache that a thread has, and (V, L + 1) bytes per second from each cache and memory."""
     caches = machine.caches[:LEVELS]
-    capacity = np.array([[c.bytes / min(int(n), c.shared_by_cores) for c in caches] for n in active])
+    capacity = np.array([[c.bytes / min(n, c.shared_by_cores) for c in caches] for n in active])
     rates = {
-        int(n): [*(machine.cache_bandwidth(c, int(n)) for c in caches), machine.memory_bandwidth(int(n))]
-        for n in np.unique(active)
+        n: [*(machine.cache_bandwidth(c, n) for c in caches), machine.memory_bandwidth(n)] for n in sorted(set(active))
     }
-    return capacity, np.array([rates[int(n)] for n in active])
+    return capacity, np.array([rates[n] for n in active])
 
 
 def _mean_call(

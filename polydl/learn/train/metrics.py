@@ -43,12 +43,17 @@ def judge(group: Group, scores: FloatArray) -> Judged:
     noise = 1.96 * np.hypot(group.noise[:, None], group.noise[None, :])
     upper = np.triu(np.ones(apart.shape, dtype=bool), 1)
     clear = upper & (np.abs(apart) > noise)
-    ordered = np.sign(scores[:, None] - scores[None, :])
-    agreement = ordered[clear] * np.sign(apart[clear])
+    agreement = np.sign(scores[:, None] - scores[None, :])[clear] * np.sign(apart[clear])
     accuracy = float(((agreement + 1) / 2).mean()) if agreement.size else 1.0
-    x, y = ordered[upper], np.sign(apart[upper])
+    return Judged(best_of(1), best_of(5), best_of(share), tau(scores, gaps), accuracy)
+
+
+def tau(one: FloatArray, other: FloatArray) -> float:
+    """Kendall's tau-b of two orders of the same things; 0 where one has them all equal."""
+    upper = np.triu(np.ones((len(one), len(one)), dtype=bool), 1)
+    x, y = (np.sign(some[:, None] - some[None, :])[upper] for some in (one, other))
     norm = math.sqrt(float(np.abs(x).sum()) * float(np.abs(y).sum()))
-    return Judged(best_of(1), best_of(5), best_of(share), float((x * y).sum()) / norm if norm else 0.0, accuracy)
+    return float((x * y).sum()) / norm if norm else 0.0
 
 
 def random_choice(group: Group) -> Judged:

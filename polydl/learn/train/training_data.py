@@ -114,17 +114,24 @@ def load_data(path: Path, progress: Callable[[int, int], None] | None = None, ra
 
     Raises StoreError and InputError for files that cannot be read or used.
     """
+    rows, kernels, machines = read_rows(path)
+    return groups_of(rows, kernels, machines, progress, rankers)
+
+
+def read_rows(path: Path) -> tuple[Sequence[StoredMeasurement], dict[str, tuple[str, str]], dict[str, str]]:
+    """What a store, its export, or a folder of exports has: measurements, (function, C text) by hash, machines' TOML by
+    fingerprint. Raises StoreError and InputError."""
     if path.is_dir() or path.suffix == ".parquet":
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise InputError(f"{path} has no measurements", hint="polydl collect makes them (*.parquet)")
         exported = parquet.together([parquet.read(file) for file in files])
-        return groups_of(exported.rows, exported.kernels, exported.machines, progress, rankers)
+        return exported.rows, exported.kernels, exported.machines
     with Store(path, read_only=True) as store:
         rows = list(store.rows())
         kernels = {name: store.kernel(name) for name in {row.kernel for row in rows}}
         machines = {name: store.machine(name) for name in {row.machine for row in rows}}
-    return groups_of(rows, kernels, machines, progress, rankers)
+    return rows, kernels, machines
 
 
 def groups_of(
@@ -138,10 +145,7 @@ def groups_of(
 
     `kernels`: (function, C text) by hash; `machines`: TOML by fingerprint. Raises InputError when nothing is of use.
     """
-    by_problem: dict[tuple[object, ...], list[StoredMeasurement]] = {}
-    for row in rows:
-        key = (row.kernel, json.dumps(dict(row.sizes), sort_keys=True), row.threads, row.machine)
-        by_problem.setdefault(key, []).append(row)
+    by_problem = by_problems(rows)
     known = {name: loads(text, name) for name, text in machines.items()}
     groups = []
     left_out: Counter[str] = Counter()
@@ -150,7 +154,7 @@ def groups_of(
         for hash_, (_, text) in kernels.items():
             sources[hash_] = Path(name, f"{hash_}.c")
             sources[hash_].write_text(text, encoding="utf-8")
-        for number, some in enumerate(by_problem.values(), start=1):
+        for number, some in enumerate(by_problem, start=1):
             found = _group(some, sources[some[0].kernel], known[some[0].machine], rankers, left_out)
             if found is not None:
                 groups.append(found)
@@ -161,6 +165,15 @@ def groups_of(
         reason = f"the data hold no problem with enough verified variants{why}"
         raise InputError(reason, hint="polydl collect makes them")
     return DataSet(tuple(groups), digest(rows), tuple(sorted(known)), len(rows), dict(+left_out))
+
+
+def by_problems(rows: Iterable[StoredMeasurement]) -> list[list[StoredMeasurement]]:
+    """The rows of each problem, machine and number of threads, in their order."""
+    found: dict[tuple[object, ...], list[StoredMeasurement]] = {}
+    for row in rows:
+        key = (row.kernel, json.dumps(dict(row.sizes), sort_keys=True), row.threads, row.machine)
+        found.setdefault(key, []).append(row)
+    return list(found.values())
 
 
 def digest(rows: Iterable[StoredMeasurement]) -> str:
@@ -285,4 +298,14 @@ def _times(rows: Sequence[StoredMeasurement]) -> tuple[FloatArray, FloatArray]:
     return np.log(seconds), np.where(once, _SLOW_NOISE, error)
 
 
-__all__ = ["FEATURES_VERSION", "DataSet", "Group", "digest", "groups_of", "load_data", "structures_of"]
+__all__ = [
+    "FEATURES_VERSION",
+    "DataSet",
+    "Group",
+    "by_problems",
+    "digest",
+    "groups_of",
+    "load_data",
+    "read_rows",
+    "structures_of",
+]

@@ -196,6 +196,16 @@ def polynomial(space: Space, summands: Iterable[tuple[Fraction, Iterable[tuple[A
     return found
 
 
+def polynomial_space(size: int) -> Space:
+    """The space of polynomials of so many dimensions."""
+    return polynomial(unnamed_space(size), []).get_space()
+
+
+def has_floors(of: QPolynomial) -> bool:
+    """Whether a floor stands in a term of a polynomial."""
+    return any(term.get_exp(DIV, i) for term in of.get_terms() for i in range(term.dim(DIV)))
+
+
 def bent(of: QPolynomial) -> list[int]:
     """The dimensions of its domain of which a polynomial is no affine function, those in floors included, where one
     of the factors of a term is made of them."""

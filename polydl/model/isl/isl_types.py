@@ -68,10 +68,15 @@ def value(number: int) -> Val:
 
 
 def to_int(value: Val) -> int:
-    """A Python int from an integral isl value. Raises ValueError on infinities, NaN and fractions."""
-    if not value.is_int():
-        raise ValueError(f"not an integer: {value}")
-    return int(value.to_python())
+    """A Python int from an integral isl value. Raises ValueError on infinities, NaN and fractions; isl's Error where
+    there is no value: past a quota isl loses the error on some paths, and gives a null pointer."""
+    text = value.to_str()
+    if text is None:
+        raise Error("no value: maximal number of operations exceeded")
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"not an integer: {text}") from None
 
 
 def identifier(name: str) -> Id:

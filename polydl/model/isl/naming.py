@@ -17,6 +17,7 @@ from polydl.model.isl.isl_types import (
     MultiUnionPwAff,
     PwAff,
     PwMultiAff,
+    PwQPolynomial,
     Set,
     Space,
     dim_type,
@@ -150,6 +151,21 @@ def as_dimensions(of: Set, names: Sequence[str]) -> Set:
     for i, name in enumerate(names):
         of = of.move_dims(SET, i, PARAM, position_of(of, PARAM, name), 1)
     return named(of, names)
+
+
+def parameters_first(of: Set) -> Set:
+    """{ [p…, i…] : … } from [p…] -> { A[i…] : … }: parameters become dimensions in front of the others."""
+    for place in range(of.dim(PARAM)):
+        of = of.move_dims(SET, place, PARAM, 0, 1)
+    return of.reset_tuple_id() if of.has_tuple_id() else of
+
+
+def of_parameters(of: PwQPolynomial, names: Sequence[str]) -> PwQPolynomial:
+    """[p…] -> { … } from { [p…] -> … }: dimensions of a polynomial's domain become parameters."""
+    of = of.move_dims(PARAM, 0, IN, 0, len(names))
+    for place, name in enumerate(names):
+        of = of.set_dim_name(PARAM, place, name)
+    return of.project_domain_on_params()
 
 
 def as_arguments(of: PwAff, names: Sequence[str]) -> PwAff:

@@ -88,7 +88,7 @@ def test_the_record_has_what_the_report_needs(saved: tuple[Path, dict[str, Any]]
     assert scop.compulsory_bytes.at_most == 4 * (24 * 16 + 16 * 32 + 24 * 32)
     assert scop.dtype == "float"
     for m in scop.variants():
-        assert set(m.scores) == set(rankers.NAMES)
+        assert set(m.scores) == set(rankers.QUICK)
         assert all(t > 0 for t in m.samples) and len(m.samples) >= 2
     assert len(scop.ranked) >= len(scop.measured)
     assert {m.id for m in scop.measured} <= {v.id for v in scop.ranked}
