@@ -12,7 +12,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Scop
 from polydl.options import OptionChanges, Options, RankChanges
+from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
@@ -349,13 +350,23 @@ def fuse(
     return FuseResult(target, text, done)
 
 
+def timing_order(ranking: Ranking, o: Options) -> TimingOrder:
+    """The rounds in which `optimize` times the variants of a scop, before any is timed."""
+    correction = own_times.learned(ranking.machine, ranking.threads) if o.learn else None
+    return TimingOrder(ranking.variants, o.top_k, o.effort.measured, _prover(ranking, o), correction)
+
+
+def _prover(ranking: Ranking, o: Options) -> Callable[[Variant], Proof] | None:
+    return (lambda variant: proof_of(ranking.program, variant, o)) if o.prove else None
+
+
 def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progress: Progress | None) -> Optimized:
     """`seconds`: for compiling, checking and timing the variants."""
     begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
-    correction = own_times.learned(ranking.machine, ranking.threads) if run and o.learn else None
-    prove = (lambda variant: proof_of(ranking.program, variant, o)) if o.prove else None
-    order = TimingOrder(ranking.variants, o.top_k if run else 1, o.effort.measured, prove, correction)
+    order = (
+        timing_order(ranking, o) if run else TimingOrder(ranking.variants, 1, o.effort.measured, _prover(ranking, o))
+    )
     variants = order.next({})
     slices = original_slices(scop) if run and order.most > 1 and variants else ()
     analysis_seconds = time.perf_counter() - begin
@@ -378,7 +389,7 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     spent = sum(timer.spent) if timer is not None else 0.0
     done = Optimized(
         ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, others_spent=spent,
-        why_timed=order.why, correction=correction,
+        why_timed=order.why, correction=order.correction,
     )  # fmt: skip
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
     if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:

@@ -140,6 +140,21 @@ def test_json_from_the_command_line_with_times() -> None:
     assert best["working_sets"][0].keys() >= {"kind", "array", "carried_by", "min", "max", "level_min", "level_max"}
 
 
+def test_why_a_variant_would_be_timed() -> None:
+    """The best estimate is timed first, then what may gain on it; the last of the order is not."""
+    order = ranking("traffic").variants
+    first, last = explain(scop(), ["best", order[-1].id], SMALL).variants
+    assert first.why_timed == "the best estimate"
+    assert last.why_timed.startswith("not among the first ")
+    assert first.to_data()["why_timed"] == first.why_timed
+    count = sum(not v.why_timed.startswith("not among") for v in explain(scop(), [v.id for v in order], SMALL).variants)
+    assert count == SMALL.top_k
+    shown = cli("explain", str(MATMUL), "best", "original", "--space", "small", "--machine", "xeon-8280").stdout
+    line = next(line for line in shown.splitlines() if line.strip().startswith("timed by"))
+    assert "the best estimate" in line
+    assert "what the others are" in line
+
+
 TRIANGLE = """
 void triangle(float C[restrict 1000][1000], const float A[restrict 1000][1000], const float B[restrict 1000][1000])
 {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,8 @@ class Explanation:
     measured: Measured | None
     note: str = ""
     """Which working sets are left out, and why."""
+    why_timed: str = ""
+    """Why `optimize` times it, or doesn't, before it knows any times."""
 
     def to_data(self) -> dict[str, Any]:
         """The variant's entry in the document of `polydl explain --json`."""
@@ -137,6 +139,7 @@ class Explanation:
             "working_sets": [r.to_data() for r in self.reuses],
             "level_bytes": {name: _count(c) for name, c in self.level_bytes.items()},
             "working_sets_note": self.note,
+            "why_timed": self.why_timed,
             "measured": None
             if self.measured is None
             else {
@@ -228,7 +231,14 @@ def explain(
         ids = [best[0].id if wanted == BEST and best else wanted for wanted in ids]
     found = [_find(wanted, chosen, rankings, scop, options) for wanted in ids]
     times = _measure(chosen, found, options, progress) if run and found else {}
-    explained = tuple(_explain(variant, rankings, chosen, times.get(_name(variant))) for variant in found)
+    timed_first = _timed_first(chosen, options) if found else {}
+    explained = tuple(
+        replace(
+            _explain(variant, rankings, chosen, times.get(_name(variant))),
+            why_timed=timed_first.get(variant.id, f"not among the first {len(timed_first)}, which estimates decide"),
+        )
+        for variant in found
+    )
     decided = tuple(fuse(chosen.scop).lines()) if options.fuse else ()
     without = missed(chosen.scop, chosen.program.dependences)
     sizes = pipeline.at_other_sizes(chosen, options) if chosen.ranges or at or not ids else None
@@ -308,6 +318,13 @@ def _measure(
     times = {m.id: Measured(m.median, m.spread, m.verified, m.message) for m in report.measurements}
     first = report.original
     return {**times, ORIGINAL: Measured(first.median, first.spread, True, first.message)}
+
+
+def _timed_first(ranking: Ranking, o: Options) -> dict[str, str]:
+    """By id what `optimize` would time if times were as estimated, and why; and the original."""
+    order = pipeline.timing_order(ranking, o)
+    order.next({}, order.most)
+    return {ranking.as_written().id: "what the others are compared with"} | order.why
 
 
 def _level(size: Count, machine: Machine) -> str:

@@ -45,6 +45,7 @@ def _show_variants(console: Console, found: Explained) -> None:
         "rankers": [_places(v) for v in found.variants],
         "values\nbetween\nnests": [_edges(v) for v in found.variants],
         "measured": [_measured(v) for v in found.variants],
+        "timed by\noptimize": [Text(v.why_timed) for v in found.variants],
         "bytes of the\nworking sets\nper level": [
             _grid([(name, bytes_text(size.upper)) for name, size in v.level_bytes.items()]) for v in found.variants
         ],

@@ -189,6 +189,8 @@ def _measured_table(console: Console, done: Optimized) -> None:
     console.print(table)
     if any(measured.spread >= _WIDE for measured, _ in rows):
         say(console, "spread: of a line's samples, how far apart the middle half lie, in parts of their median")
+    for name, reason in done.why_timed.items():
+        say(console, f"timed {name}: {reason}")
     why = report.why(done.chosen.id if done.chosen else report.original.id)
     if why:
         say(console, f"why not the shortest time: {why}")

@@ -60,6 +60,9 @@ def test_tables_fit_a_page_and_lose_nothing(done: polydl.OptimizeResult) -> None
     assert report is not None
     for measured in report.measurements:
         assert "".join(variants[measured.id].loops.split())[:20] in words
+    assert len(done.scops[0].why_timed) == 2
+    for name, reason in done.scops[0].why_timed.items():
+        assert f"timed {name}: {reason}" in " ".join(text.getvalue().split())
     assert "> 100 %" in text.getvalue() and "3387" not in text.getvalue()
     assert "spread: of a line's samples, how far apart the middle half lie" in text.getvalue()
     assert "pluto" not in text.getvalue()
