@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import Loop, NestLoops
+from polydl.schedule.uneven import busiest_share
 
 RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]]
 """(rows loop, columns loop, m, n) worth trying for a contraction, most promising first; where it is not that of the
@@ -71,6 +72,13 @@ class Limits:
     threads: int
     pruned: Counter[str] = field(default_factory=Counter)
     """Takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted."""
+    _shares: dict[Loop, float] = field(default_factory=dict)
+
+    def busiest_share(self, loop: Loop) -> float:
+        """See `uneven.busiest_share`, of each loop once."""
+        if loop not in self._shares:
+            self._shares[loop] = busiest_share(self.nest, loop, self.threads)
+        return self._shares[loop]
 
 
 Choices = Callable[[NestLoops, Limits], Iterator[NestLoops]]

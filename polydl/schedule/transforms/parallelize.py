@@ -146,7 +146,7 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             if not _collapses(structure, start, end):
                 limits.pruned[RAGGED] += 1
                 break
-            schedule = _shared_out(structure, structure.loops[start:end], threads)
+            schedule = _shared_out(structure, structure.loops[start:end], limits)
             parallel = Parallelize(tuple(names[start:end]), schedule)
             made = parallel.applied(structure)
             if not is_legal(made, legality):
@@ -174,13 +174,15 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
         yield structure
 
 
-def _shared_out(structure: NestLoops, loops: Sequence[Loop], threads: int) -> str:
-    """OpenMP's schedule of loops: their iterations take about the same time, except those of segments, of which only
-    data know how long they are."""
+def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> str:
+    """OpenMP's schedule of neighbouring loops: their iterations take about the same time, except those of segments, of
+    which only data know how long they are, and of triangles, where some are longer. Collapsed loops of a triangle have
+    iterations that are alike, and each thread has as many of them."""
     if len(loops) == 1 and _over_rows(structure, loops[0]):
         return BY_ENTRIES
-    if not structure.over_segment:
+    if not structure.over_segment and (len(loops) > 1 or limits.busiest_share(loops[0]) < _UNEVEN):
         return ""
+    threads = limits.threads
     counts = [trips(structure.nest, loop) for loop in loops]
     iterations = math.prod(_CHUNKS * threads * _PIECES if count is None else count for count in counts)
     return f"dynamic,{max(1, iterations // (threads * _PIECES))}"
@@ -260,6 +262,9 @@ _MOST_SUMMED = 1 << 20
 """Elements of all copies of an output together, at most."""
 
 
+_UNEVEN = 1.1
+"""Share of the busiest thread over the mean from which on threads take pieces of a loop when they are ready: a tenth of
+the time is more than that costs, and more than estimates tell apart."""
 _PIECES = 32
 """Pieces per thread of loops whose iterations take different times."""
 _CHUNKS = 8
