@@ -417,7 +417,7 @@ def measured(
     """Rows of a workload: of those rivals that have none, beside polydl."""
     folder: Path = given.environments / "built" / workload.name
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / "data.npz", **workload.data())
+    np.savez(folder / "data.npz", allow_pickle=False, **workload.data())
     base = {"machine": machine()["cpu"], "workload": workload.name, "group": workload.group, "threads": given.threads}
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}

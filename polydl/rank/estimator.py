@@ -91,7 +91,7 @@ class Estimator:
         if isinstance(self.ranker, TrafficRanker) or not made or not asked:
             return model, range(len(made))
         said = self.ranker.rank(self.scop, nest, made, self.machine, self.threads)
-        order = [int(i) for i in np.lexsort(([one.score for one in model], said.scores))]
+        order = [int(i) for i in np.lexsort((np.array([one.score for one in model]), said.scores))]
         scores = said.scores if said.seconds else _dealt(order, [one.score for one in model])
         columns = {**said.columns, f"{self.ranker.name}_score": said.scores}
         corrected = [

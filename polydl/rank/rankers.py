@@ -12,7 +12,7 @@ from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker
 from polydl.rank.dnn import DnnRanker
-from polydl.rank.misses import MissesRanker
+from polydl.rank.exact_misses import MissesRanker
 from polydl.rank.paper_model import PaperRanker
 from polydl.rank.plugged import installed, plugged
 from polydl.rank.ranker import Ranker

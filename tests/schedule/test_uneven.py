@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +19,7 @@ UPPER = "for (int i = 0; i < {n}; i++) for (int j = i; j < {n}; j++) x[i] = x[i]
 FALLING = "for (int i = {n} - 1; i >= 0; i--) for (int j = 0; j <= i; j++) x[i] = x[i] + a[i][j];"
 BAND = "for (int i = 2; i < {n}; i++) for (int j = i - 2; j <= i; j++) x[i] = x[i] + a[i][j];"
 SQUARE = "for (int i = 0; i < {n}; i++) for (int j = 0; j < {n}; j++) x[i] = x[i] + a[i][j];"
-INSTANCES = {
+INSTANCES: dict[str, Callable[[int, int], int]] = {
     LOWER: lambda i, n: i + 1,
     UPPER: lambda i, n: n - i,
     FALLING: lambda i, n: n - i,

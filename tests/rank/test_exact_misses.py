@@ -11,7 +11,7 @@ import pytest
 from polydl import Options, pipeline
 from polydl.locality.lines import line_trace
 from polydl.locality.simulate import Cache, simulate
-from polydl.rank.misses import MissesRanker, of_thread
+from polydl.rank.exact_misses import MissesRanker, of_thread
 from polydl.rank.ranker import Scored
 from polydl.rank.rankers import NAMES, QUICK, available
 from polydl.schedule.as_tree import as_tree
