@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from polydl.model.isl.isl_types import (
     DEFAULT_CONTEXT,
@@ -175,11 +175,11 @@ def value_text(of: Aff) -> str:
     return str(of).rpartition("-> [(")[2].removesuffix(")] }")
 
 
-def terms(of: QPolynomial) -> list[tuple[Any, dict[str, int]]]:
-    """The terms of a polynomial in parameters: the factor (int or Fraction), and the power of each parameter."""
+def terms(of: QPolynomial) -> list[tuple[Fraction, dict[str, int]]]:
+    """The terms of a polynomial in parameters: the factor, and the power of each parameter."""
     names = parameters(of.get_domain_space())
     return [
-        (t.get_coefficient_val().to_python(), {name: t.get_exp(PARAM, i) for i, name in enumerate(names)})
+        (Fraction(t.get_coefficient_val().to_str()), {name: t.get_exp(PARAM, i) for i, name in enumerate(names)})
         for t in of.get_terms()
     ]
 
