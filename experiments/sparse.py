@@ -221,8 +221,9 @@ def measure_matvec(work: Matvec, given: argparse.Namespace) -> Row:
     x, y = np.random.default_rng(8).standard_normal(work.rows).astype(np.float32), np.zeros(work.rows, np.float32)
     kernel = polydl.compile(MATVEC, {"N": work.rows, "M": work.rows}, tune=not given.no_tune, threads=given.threads)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x, "y": y}
-    parts = [torch.from_numpy(each) for each in (ptr, idx, val)]
-    csr, vector = torch.sparse_csr_tensor(*parts, size=(work.rows, work.rows)), torch.from_numpy(x)
+    rows, columns, values = (torch.from_numpy(each) for each in (ptr, idx, val))
+    csr = torch.sparse_csr_tensor(rows, columns, values, size=(work.rows, work.rows))
+    vector = torch.from_numpy(x)
     peers = {"csr": lambda: csr @ vector, **of_scipy((val, idx, ptr), x)}
     exact = csr.double() @ vector.double()
     return row_of(work.name, 2.0 * val.size, kernel, arrays, peers, exact, given)
@@ -293,7 +294,8 @@ def main() -> int:
 
     torch.set_num_threads(given.threads)
     warnings.filterwarnings("ignore", message="Sparse .* tensor support is in beta")
-    for work in {work.name: work for work in (*MATVECS, *WORKS)}.values():
+    works: dict[str, Work | Matvec] = {work.name: work for work in MATVECS} | {work.name: work for work in WORKS}
+    for work in works.values():
         if (given.only and not any(word in work.name for word in given.only)) or (
             work.name in rows and not given.again
         ):

@@ -109,8 +109,11 @@ def compile_kernel(
     declared = declared.without_sizes(with_all.sizes.keys() - o.sizes.keys())
     _check_constant(o.prepack, declared)
     text, made = _optimized(program, function, how, with_all, progress)
-    document = {"signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source)}
-    document["checks"] = [asdict(one) for one in index_checks(s for s in program.scops if s.function == function)]
+    checks = index_checks(s for s in program.scops if s.function == function)
+    document = {
+        "signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source),
+        "checks": list(map(asdict, checks)),
+    }  # fmt: skip
     if key is not None:
         result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)
     return _kernel(text, document, o, check=check)

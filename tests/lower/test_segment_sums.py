@@ -60,7 +60,8 @@ class Data:
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Of each row."""
         before = np.concatenate([[0], np.cumsum(values.astype(np.float64))])
-        return before[self.ptr[1:]] - before[self.ptr[:-1]]
+        found: np.ndarray = before[self.ptr[1:]] - before[self.ptr[:-1]]
+        return found
 
     def run(self, library: ctypes.CDLL, t: ElementType) -> np.ndarray:
         out = self.y.copy()
@@ -204,7 +205,7 @@ def shares(ptr: np.ndarray, parts: int, least: int) -> tuple[list[int], list[int
 
 def busiest(lengths: list[int], parts: int, least: int, dtype: type = np.int32) -> float:
     """Entries of the busiest thread over those of all on average, where rows that are cut are everybody's."""
-    ptr = np.cumsum([5, *lengths]).astype(dtype)
+    ptr: np.ndarray = np.cumsum([5, *lengths]).astype(dtype)
     at, cut = shares(ptr, parts, least)
     assert (at[0], at[-1]) == (0, len(lengths))
     assert at == sorted(at)
