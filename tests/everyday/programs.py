@@ -15,7 +15,7 @@ MEASURED = (
     "complex_pairs", "complex_struct", "quantised_linear", "game_of_life", "gray_scott", "bilinear",
     "ell_matvec", "scatter_add_rows", "quantized_rows", "bsr_layer", "sampled_products", "edge_softmax",
     "neighbours_max", "neighbours_mean", "expert_rows", "paged_scores", "paged_values", "csc_matvec", "coo_matvec",
-    "bcsc_matmat", "csr_residual", "batch_pointers",
+    "bcsc_matmat", "csr_residual",
 )  # fmt: skip
 """Programs that `optimize` compiles, checks and times, one for each kind of data that it makes: subscripts, rows of
 different lengths, structures, values behind members, types and constants of the file. tests/programs has no data for
