@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast as python_ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Protocol
 
 from pycparser import c_ast
@@ -396,16 +396,16 @@ class Evaluator:
     def _near_division(
         self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set
     ) -> Value:
-        """Quotient or remainder by a positive value that is not constant, as in `(i + 1) % n`, where the quotient is
-        -1, 0 or 1: a piece each. Raises NotAffine for others."""
+        """Quotient or remainder by a positive value that is not constant, as in `(i + 1 + n) % n`, where the quotient
+        is from -3 to 3: a piece for each that occurs. Raises NotAffine for others."""
         dividend, divisor = self.require(left, node.left), right.pw
         why = f"'{node.op}' by a value that is not constant"
-        hint = "give sizes to parameters with -D or --size, or divide what lies within twice the divisor"
+        hint = "give sizes to parameters with -D or --size, or divide what lies within four times the divisor"
         if divisor is None or not where.is_disjoint(divisor.le_set(constant_aff(0))):
             raise NotAffine(why, node.right, hint=hint)
         pieces: list[isl.PwAff] = []
         left_out = where
-        for quotient in (0, 1, -1):
+        for quotient in (0, 1, -1, 2, -2, 3, -3):
             # C truncates towards zero: quotient * divisor is the nearest multiple on the way there.
             rest = dividend.sub(divisor.scale_val(isl.value(quotient)))
             inside = rest.lt_set(divisor).intersect(rest.neg().lt_set(divisor))
@@ -414,9 +414,11 @@ class Evaluator:
             value = rest if node.op == "%" else constant_aff(quotient)
             pieces.append(value.intersect_domain(inside.intersect(left_out)))
             left_out = left_out.subtract(inside)
-        if not left_out.is_empty():
+            if left_out.is_empty():
+                break
+        else:
             raise NotAffine(why, node.right, hint=hint)
-        result = pieces[0].union_add(pieces[1]).union_add(pieces[2])
+        result = reduce(isl.PwAff.union_add, pieces)
         return Value(result.gist(where).coalesce(), None, ctype)
 
     def _ternary(self, node: c_ast.TernaryOp, where: isl.Set) -> Value:
