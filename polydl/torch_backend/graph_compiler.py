@@ -40,13 +40,10 @@ _HEAVY = 1e6
 """Work of a group from which its products had better run in blocks."""
 _IN_CACHE = 1 << 20
 """Bytes that one nest writes and another reads which stay in a cache meanwhile."""
+_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _PRODUCTS = frozenset(
-    getattr(torch.ops.aten, name)
-    for name in (
-        "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward",
-        "_scaled_dot_product_flash_attention_for_cpu",
-    )
-)  # fmt: skip
+    getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward")
+) | {_ATTENTION}
 
 
 class BackendWarning(UserWarning):
@@ -316,11 +313,12 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
 
 def _faster_in_pytorch(group: Group, code: GroupCode) -> str | None:
     """Why a group whose time is nearly all in sums of products, for which PyTorch has a library, is left to that."""
-    if group.work < _HEAVY or not any(getattr(one.target, "overloadpacket", None) in _PRODUCTS for one in group.nodes):
+    operators = {getattr(one.target, "overloadpacket", None) for one in group.nodes}
+    if group.work < _HEAVY or operators.isdisjoint(_PRODUCTS):
         return None
     if not code.kernels:
         return "no microkernel fits its products: PyTorch's library is faster"
-    if sum(group.scratch) > _IN_CACHE and not code.shared:
+    if _ATTENTION in operators and sum(group.scratch) > _IN_CACHE and not code.shared:
         return "its nests share no loops, and what passes between them fits no cache: PyTorch's kernel is faster"
     return None
 

@@ -319,6 +319,32 @@ def test_large_attention_without_a_microkernel_is_left_to_pytorch(
     group_code.forget()
 
 
+@pytest.mark.parametrize("shared", [0, 2])
+@pytest.mark.parametrize("whole", [True, False])
+def test_attention_that_shares_no_loops_is_left_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared: int, whole: bool
+) -> None:
+    """Where its scores fit no cache, and PyTorch has a kernel for it: not where it is written by hand."""
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    group_code.forget()
+    searched = group_search.Searched
+    monkeypatch.setattr(group_search, "optimized", lambda job: searched(job.written, job.written, (), (), 2, shared))
+
+    def function(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+        if whole:
+            return (nn.functional.scaled_dot_product_attention(q, k, v),)
+        return ((q @ k.transpose(-1, -2) * 32**-0.5).softmax(-1) @ v,)
+
+    q, k, v = (torch.randn(1, 2, 400, 32) for _ in range(3))
+    with torch.no_grad():
+        run, report, _ = compile_graph(graph(function, [q, k, v]), (), BackendOptions(), LOWERINGS)
+        torch.testing.assert_close(run([q, k, v])[0], function(q, k, v)[0], rtol=1e-4, atol=1e-4)
+    assert [one.target for one in report.eager if "share no loops" in one.why] == [
+        "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    ] * (whole and not shared)
+    group_code.forget()
+
+
 @pytest.mark.parametrize("kernels", [0, 1])
 def test_large_products_without_a_microkernel_are_left_to_pytorch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels: int
