@@ -24,6 +24,8 @@ from polydl.torch_backend.loop_index import Var
 from polydl.torch_backend.loop_program import Array, Program, Statement
 from polydl.torch_backend.operator_call import Kind
 
+PRODUCTS = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm", "linear"))
+"""Operators that are products of matrices."""
 MOST_INPUTS = 16
 """Tensors that one function reads."""
 _APART = 1 << 20
@@ -35,6 +37,8 @@ class Link:
     """A group that may be chained."""
 
     kinds: frozenset[Kind]
+    product: bool
+    """Whether it is around a product of matrices."""
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     program: Program
@@ -60,20 +64,15 @@ def chains(links: Sequence[Link]) -> list[tuple[int, ...]]:
     taken: set[int] = set()
     for number, link in enumerate(links):
         middle = next_of(number)
-        if middle is None or not _is_product(link) or Kind.ROW not in links[middle].kinds:
+        if middle is None or not link.product or Kind.ROW not in links[middle].kinds:
             continue
         last = next_of(middle)
-        chain = (number, middle, last)
-        if last is None or not _is_product(links[last]) or not taken.isdisjoint(chain):
+        if last is None or not links[last].product or not taken.isdisjoint((number, middle, last)):
             continue
         if len({one.node for n in (number, middle, last) for one in links[n].inputs}) <= MOST_INPUTS:
             found[last] = (number, middle, last)
             taken |= {number, middle, last}
     return [found.get(n, (n,)) for n in range(len(links)) if n not in taken or n in found]
-
-
-def _is_product(link: Link) -> bool:
-    return Kind.CONTRACTION in link.kinds
 
 
 def one_of(links: Sequence[Link], wanted: Set[fx.Node]) -> Link:
@@ -107,7 +106,7 @@ def one_of(links: Sequence[Link], wanted: Set[fx.Node]) -> Link:
     kinds, indices = (
         frozenset[Any]().union(*sets) for sets in zip(*((one.kinds, one.indices) for one in links), strict=True)
     )
-    return Link(kinds, tuple(inputs), tuple(outputs), program, indices)
+    return Link(kinds, True, tuple(inputs), tuple(outputs), program, indices)
 
 
 class _Moved:

@@ -9,7 +9,7 @@ from math import prod
 
 from torch import fx
 
-from polydl.torch_backend.chained_groups import Link, chains, one_of
+from polydl.torch_backend.chained_groups import PRODUCTS, Link, chains, one_of
 from polydl.torch_backend.graph_values import Value, value_of
 from polydl.torch_backend.joined_loops import joined
 from polydl.torch_backend.loop_index import ZERO, Index, Quotient, Remainder, Var
@@ -134,7 +134,8 @@ def groups(nodes: Sequence[fx.Node], wanted: Iterable[fx.Node]) -> list[Group]:
 
 def _link(group: _Open, made: Group) -> Link:
     indices = frozenset(made.inputs[position].node for position, _, _ in made.index_ranges)
-    return Link(frozenset(group.kinds), made.inputs, made.outputs, made.program, indices)
+    product = not PRODUCTS.isdisjoint(map(target_name, group.members))
+    return Link(frozenset(group.kinds), product, made.inputs, made.outputs, made.program, indices)
 
 
 def _chained(found: Sequence[Group], link: Link) -> Group:
