@@ -15,6 +15,7 @@ from polydl.base.errors import InputError
 from polydl.native.kernel import Kernel
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.few_sizes
 
 LAYERS = """
 void layers(int m, const float x[restrict m][40], const float W[restrict 40][40], const float V[restrict 40][24],

@@ -180,6 +180,7 @@ def terminal(folder: Path, columns: int, *arguments: str | Path) -> str:
     return shown.decode()
 
 
+@pytest.mark.few_sizes
 @pytest.mark.parametrize("columns", [80, 160])
 def test_tables_fit(tmp_path: Path, columns: int) -> None:
     """Every line fits, every loop is whole, and what the progress bar drew is gone."""

@@ -135,6 +135,7 @@ double sums(n, x) double x<::>; <% register i; double s = 0; for (i = 0; i < n; 
 """
 
 
+@pytest.mark.few_sizes
 def test_functions_of_1978_and_digraphs(tmp_path: Path) -> None:
     assert functions(tmp_path, OLD) == (["product", "sums"], [])
     path = _written(tmp_path, OLD)

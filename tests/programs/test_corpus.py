@@ -65,8 +65,8 @@ def test_optimized_equals_original(name: str, tmp_path: Path) -> None:
 
 
 def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str], Sequence[Mapping[str, int]]]:
-    """The original text, texts with the best three variants of every scop, and one with what `optimize` writes beside
-    the best one for other sizes; and such sizes."""
+    """The original text, texts with the best three variants of every scop, of which the first has beside it what
+    `optimize` writes for other sizes; and such sizes."""
     chosen = QUICK.changed(defines=entry.defines(values), sizes=entry.parameters(values), effort=FEWEST)
     program = load(entry.path, chosen)
     offered, nearby = [], []
@@ -77,6 +77,8 @@ def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str]
         assert not illegal
         codes = [variant.generated for variant in variants]
         if entry.runtime:
+            best = ranking.variants[0]  # stands in the last text, too, and runs there at the tuned sizes
+            codes = [variant.generated for variant in variants if variant is not best]
             codes.append(at_other_sizes(ranking, chosen).code)
             places = neighbouring_sizes(scop, lambda sizes, scop=scop: with_sizes(scop, chosen, sizes))
             nearby += [{**values, **sizes} for sizes, _ in islice(places, MOST)]

@@ -26,7 +26,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.search.space import legal_structures
 from tests.oracle import compile_c
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
 
 # name: (arrays with their extents, body). Extents are odd on purpose.
 PROGRAMS: dict[str, tuple[dict[str, tuple[int, ...]], str]] = {

@@ -165,7 +165,7 @@ def test_it_is_right_at_every_size(name: str) -> None:
     for done in outputs(source, (0, 1, 2), OPTIONS.changed(sizes={"m": 64, "n": 80, "k": 96}, effort=FEWEST)):
         assert isinstance(done.scops[0].other_sizes, EverySize)
         assert done.text.count("polydl_mk_") > 0
-        libraries.append(compile_c([done.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")))
+        libraries.append(compile_c([done.text], ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")))
     rng = np.random.default_rng(1)
     for at in sizes():
         guarded = Guarded()
@@ -191,7 +191,7 @@ void f(int n, int lda, const float *restrict A, const float *restrict B, float *
 """
     done = made(source, n=40, lda=48)
     assert "if (n >= 1 && lda >= n)" in done.text
-    library = compile_c([done.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror"))
+    library = compile_c([done.text], ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror"))
     rng, guarded = np.random.default_rng(1), Guarded()
     for n, more in [(40, 8), (40, -3), *itertools.product((0, 1, 2, 7, 33, 70, 130), (0, 1, 5))]:
         lda = max(0, n + more)
@@ -314,7 +314,7 @@ void f(int m, int n, double a, double x[restrict m], double y[restrict n], doubl
 def test_one_column_leaves_a_temporary_and_one_element() -> None:
     """With n = 1 the loop over columns is none: what stands beside it has loops of another space, as isl sees them."""
     output = made(RANK_ONE, m=300, n=300)
-    f = compile_c([output.text], ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")).f
+    f = compile_c([output.text], ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")).f
     rng = np.random.default_rng(0)
     for m, n in itertools.product((1, 2, 17, 40), repeat=2):
         x, y, a = (rng.integers(-4, 5, shape).astype(np.float64) for shape in ((m,), (n,), (m, n)))

@@ -27,7 +27,7 @@ from tests.oracle.native import compile_c
 from tests.search.one_way import OPTIONS, in_one_way, outputs, proof_of
 from tests.search.test_every_size import Guarded
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
 SAME = """
 void f(int m, int n, int k, const float in[restrict k][m][n], const float w[restrict 5][k][3][3],
        float out[restrict 5][m][n])
@@ -212,7 +212,7 @@ def test_filters_of_25_pieces_are_cut_and_right_at_every_size(taps: int, apart: 
     condition = f"m >= {4 * before + 1} && n >= {4 * before + 1}"
     assert condition in found.tree.condition or condition in found.generated.region
     library = compile_c([splice(scop.source, [(scop, found.generated)], "")], FLAGS)
-    original = compile_c([source], ("-O1",))
+    original = compile_c([source], ("-Og",))
     rng, guarded = np.random.default_rng(1), Guarded()
     for at in [*itertools.product(range(21), range(21), (2,)), (8, 9, 0), (9, 10, 1), (12, 11, 33), (70, 67, 5)]:
         m, n, k = at

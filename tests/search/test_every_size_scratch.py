@@ -25,7 +25,7 @@ from tests.oracle.native import compile_c
 from tests.search.one_way import OPTIONS, in_one_way, outputs, proof_of
 from tests.search.test_every_size import Guarded, sizes
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
 Arrays = Sequence[np.ndarray]
 
 

@@ -44,7 +44,7 @@ from tests.oracle.native import compile_c
 from tests.search.one_way import once
 from tests.search.test_every_size import Guarded
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ def compared(name: str, found: EverySize, flags: Sequence[str] = FLAGS) -> None:
     scop = ranking.program.read
     code = found.beside(ranking.variants[0].generated)
     library = compile_c([splice(scop.source, [(scop, code)], "")], flags)
-    original = compile_c([case.source], ("-O1", "-ffp-contract=off"))
+    original = compile_c([case.source], ("-Og", "-ffp-contract=off"))
     rng, guarded = np.random.default_rng(1), Guarded()
     kind = np.float32 if case.kind == "float" else np.float64
     for sizes in case.sizes():

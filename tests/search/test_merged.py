@@ -17,7 +17,7 @@ from polydl.options import Options
 from polydl.pipeline import load, rank, with_fused
 from polydl.schedule.tree import bands
 from polydl.search.variant import Variant
-from tests.oracle.native import compile_c
+from tests.oracle.native import QUICK_NATIVE, compile_c
 
 ATTENTION = (Path(__file__).parents[2] / "experiments" / "kernels" / "attention.c").read_text(encoding="utf-8")
 HEADERS = Path(polydl.__file__).parent / "include"
@@ -40,7 +40,7 @@ def functions(variant: Variant, name: str, defines: Mapping[str, int | str]) -> 
     texts = [
         given + re.sub(rf"\b{name}\(", f"{new}(", text) for new, text in (("before", source.text), ("after", after))
     ]
-    return compile_c(texts, ("-std=gnu11", "-O2", "-march=native", "-fopenmp", "-w", f"-I{HEADERS}"))
+    return compile_c(texts, (*QUICK_NATIVE, "-w", f"-I{HEADERS}"))
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, mask: np.ndarray | None) -> np.ndarray:

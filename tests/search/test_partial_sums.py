@@ -23,7 +23,7 @@ from polydl.search.sizes.partial_sums import candidates_in_rounds
 from polydl.search.sizes.searched_families import Base
 from tests.oracle.native import compile_c
 
-FLAGS = ("-O1", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
 FLAT = [0, 1, 5, 8191, 8192, 8193, 16384, 64 * 8192 - 1, 64 * 8192, 64 * 8192 + 1, 64 * 8192 * 2 + 8193]
 ROWS = [
     (0, 3),
@@ -82,7 +82,7 @@ def test_the_same_results_in_parts(name: str, tmp_path: Path) -> None:
     base, program = bases(tmp_path, text)
     found, left_out = candidates_in_rounds(base, Effort())
     assert not left_out and len(found) == 2 * len(ROUNDS[dims == 2])
-    original = compile_c([text], ("-O1",))
+    original = compile_c([text], ("-Og",))
     for one in found:
         assert check(one.base.scop, one.tree, one.base.dependences, reassociate=True) is None
         code = generate(one.base.scop, one.tree)
@@ -107,7 +107,7 @@ def test_not_a_number_counts_as_it_does_in_order(tmp_path: Path) -> None:
     """`if (x > s) s = x` passes over it, wherever it stands."""
     text = source("for (int i = 0; i < n; i++) if (x[i] > s) s = x[i];", 1)
     base, program = bases(tmp_path, text)
-    original = compile_c([text], ("-O1",))
+    original = compile_c([text], ("-Og",))
     (first, second), _ = candidates_in_rounds(base, Effort())
     for one in (first, second):
         made = splice(program.source, [(program.scops[0], generate(one.base.scop, one.tree))], "")
@@ -130,6 +130,7 @@ def test_an_order_that_is_kept_has_no_parts(tmp_path: Path) -> None:
     assert "_part" not in done.text
 
 
+@pytest.mark.few_sizes
 def test_it_is_chosen_and_proved(tmp_path: Path) -> None:
     path = tmp_path / "dot.c"
     path.write_text(source(PROGRAMS["dot"][0], 1))

@@ -74,6 +74,7 @@ def test_a_range_of_one_value_has_one_point() -> None:
     ]
 
 
+@pytest.mark.few_sizes
 def test_a_run_times_output_original_and_tuned_variant() -> None:
     done = timed().scops[0]
     assert done.curve is not None
@@ -107,6 +108,7 @@ def test_the_document_the_record_and_the_chart_have_the_same_times() -> None:
     assert chart_of(replace(scop, curve=None)) is None
 
 
+@pytest.mark.few_sizes
 def test_without_a_run_there_are_estimates_that_are_called_so() -> None:
     done = polydl.optimize(PRODUCT, options=OPTIONS.changed(machine="epyc-zen5"), run=False).scops[0]
     assert done.curve is not None

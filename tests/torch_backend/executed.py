@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from polydl.torch_backend.support import VIEWS, is_getitem, lowering
 from tests.compiling import run_compiler
 
 
+@cache
 def table() -> dict[Any, Callable[..., Any]]:
     """Decompositions of all that has no lowering."""
     return {op: how for op, how in core_aten_decompositions().items() if str(op) not in LOWERINGS}
