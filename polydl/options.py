@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -247,18 +248,27 @@ class Options:
     def toolchain(self) -> Toolchain:
         """The compiler with the default flags and the user's. Raises InputError when a file to link is not there."""
         from polydl.measure import Toolchain
-        from polydl.target import narrowing_flags
+        from polydl.target import length_flags, narrowing_flags
 
         for item in self.link:
             if not item.startswith("-") and not Path(item).exists():
                 raise InputError(f"there is no file {item} to link", hint="check --link; libraries are named as -lNAME")
         plain = Toolchain(cc=self.cc)
+        own = length_flags(self.target()) if self.long and platform.machine() == "aarch64" else ()
         return replace(
             plain,
-            cflags=(*plain.cflags, *narrowing_flags(self.isa), *self.cflags),
+            cflags=(*plain.cflags, *narrowing_flags(self.isa), *own, *self.cflags),
             ldflags=(*plain.ldflags, *self.ldflags),
             link=(*plain.link, *self.link),
         )
+
+    @property
+    def long(self) -> str:
+        """The long vectors of a fixed length that the code is made for: those that a machine is said to have. No
+        machine is found to have them: what their length is compilers must be told."""
+        from polydl.target.isa import long_vectors
+
+        return "" if self.machine is None else long_vectors(self.target().simd.isa)
 
     def measuring(self, threads: int) -> MeasureOptions:
         """How variants are checked and timed; without the budget, which is for a whole file."""

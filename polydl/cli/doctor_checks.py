@@ -34,7 +34,7 @@ _ENOUGH_BYTES = 2 << 30
 """Memory for two copies of the arrays of a large nest and for the compilers; below it there is a warning."""
 _ENOUGH_DISK = 200 << 20
 """Bytes for temporary files; below it there is a warning."""
-_MACROS = {"avx512": "__AVX512F__", "avx2": "__AVX2__", "neon": "__ARM_NEON", "sve": "__ARM_FEATURE_SVE"}
+_MACROS = {"avx512": "__AVX512F__", "avx2": "__AVX2__", "neon": "__ARM_NEON"}
 """The macro that a compiler defines when it may use an instruction set."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "firefox")
 

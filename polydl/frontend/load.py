@@ -79,10 +79,11 @@ def parsed(
     strict_alias: bool = False,
     assume_pure: Sequence[str] = (),
     fast_math: bool = False,
+    long: str = "",
     cc: str = "cc",
 ) -> Parsed:
-    """Preprocess and parse a C file, of which scops are then read for whatever sizes. The keywords are those of `load`.
-    Raises InputErrors, ToolchainError."""
+    """Preprocess and parse a C file, of which scops are then read for whatever sizes. The keywords are those of `load`;
+    `long`: `model.scop.Scop.long`. Raises InputErrors, ToolchainError."""
     # What line markers and terminals cannot hold: quotation marks, backslashes, control characters. The compiler's
     # output is read as UTF-8, whatever the locale says of the bytes of the name.
     name = re.sub(r'["\\\x00-\x1f\x7f]', "?", os.fsencode(path).decode("utf-8", "surrogateescape"))
@@ -108,7 +109,7 @@ def parsed(
             source = replace(source, declared=_declared(unit))
     except RecursionError as error:
         raise too_deep(original) from error
-    options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math)
+    options = Options(source, strict_alias, {p.index: p for p in pragmas}, fast_math, long)
     return Parsed(source, unit, tuple(pragmas), functions, function, options, cc)
 
 

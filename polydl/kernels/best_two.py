@@ -35,6 +35,9 @@ class BestTwoUse:
     """Of x."""
     held: ElementType
     """Of a and b, which may be a longer type."""
+        if element not in ROW_TYPES or not held.holds(element) or element.is_int != held.is_int:
+            return ()
+        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element, held),)
 
 
 class BestTwo(OfRows):
@@ -74,9 +77,8 @@ class BestTwo(OfRows):
         element, held, other = (array.element for array in arrays)
         if held is not other or len({array.name for array in arrays}) < 3 or moves != [1, 0, 0]:
             return ()
-        if element not in ROW_TYPES or not held.holds(element) or element.is_int != held.is_int:
-            return ()
-        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element, held),)
+    long: str
+    """See `model.scop.Scop`."""
 
     def cycles(self, use: BestTwoUse, shape: int, isa: Isa) -> Cycles:
         return Cycles(step=3 / isa.loads)
@@ -101,7 +103,7 @@ class BestTwo(OfRows):
             Argument(0, use.second, pointer=True),
         )
         text = stated(name, signature, self.meaning(use, shape), body)
-        return RowFunction(name, text, signature, row_prologue(t), arguments)
+        return RowFunction(name, text, signature, row_prologue(t, use.long), arguments)
 
     def meaning(self, use: BestTwoUse, shape: int) -> str:
         op = use.combiner.better

@@ -28,6 +28,8 @@ class RowOptions:
     """Sums may be added up in another order."""
     fast_math: bool = False
     """See Scop."""
+    long: str = ""
+    """See Scop."""
     jam: bool = False
     """Iterations of the loops around that are written out inside of a row are part of it."""
 

@@ -19,12 +19,12 @@ import jinja2
 
 from polydl.base import resources
 from polydl.model.types import F64, ElementType
-from polydl.target.isa import ISAS, VECTOR_TYPES
+from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, written
 from polydl.target.products import FMA, Product
 from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
 from polydl.target.schemes import TILE, scheme_of
 
-MOST_CASES = max(target.registers for target in ISAS)
+MOST_CASES = max(target.registers for target in (*ISAS, *LONG))
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
 
 MOST_REDUCTIONS = 6
@@ -151,6 +151,8 @@ class MicrokernelSpec:
     """A has unit stride along j, too: A[i*a_m + j + r.a_stride]."""
     scalar_b: bool = field(default=False, repr=False)
     """B does not move along j: B[r.b_stride]. Only of windows."""
+    long: str = field(default="", repr=False)
+    """Long vectors that it has code for (`target.isa.LONG`); empty: none."""
 
     @property
     def word(self) -> ElementType:
@@ -260,42 +262,50 @@ def environment() -> jinja2.Environment:
     )
 
 
-def isa_prologue(element: ElementType) -> str:
+def isa_prologue(element: ElementType, long: str = "") -> str:
     """What every microkernel of one element type needs: includes and reserved `polydl_`/`POLYDL_` names, with include
-    guards. Once per file and element type, before the first microkernel."""
+    guards. Once per file and element type, before the first microkernel; `long`: with such vectors (`target.isa.LONG`).
+    """
     if element not in VECTOR_TYPES:
-        return _words_prologue()
+        return _words_prologue(long)
     template = environment().get_template("microkernel_prologue.c.j2")
-    return template.render(t=element, x86=VECTOR_TYPES[element], most_cases=MOST_CASES, isas=ISAS, portable=_portable())
+    return template.render(
+        t=element, x86=VECTOR_TYPES[element], most_cases=MOST_CASES, isas=written(long), portable=_portable(long)
+    )
 
 
-def _portable() -> list[tuple[int, str]]:
-    """(bytes of a vector, C condition) of the instruction sets whose vectors are the compiler's own: one set of
-    definitions for each width; the narrowest is that of the one that is left."""
-    portable = [target for target in ISAS if not target.intrinsics]
-    widths = sorted({target.vector_bytes for target in portable}, reverse=True)
-    return [(w, " || ".join(t.condition for t in portable if t.vector_bytes == w)) for w in widths]
+def _portable(long: str) -> list[tuple[int, str, bool]]:
+    """(bytes of a vector, C condition, whether there are predicates) of the instruction sets whose vectors are the
+    compiler's own: one set of definitions for each; the last one is that of the one that is left."""
+    portable = [target for target in written(long) if not target.intrinsics]
+    kinds = dict.fromkeys((target.vector_bytes, bool(target.predicates)) for target in portable)
+    return [
+        (width, " || ".join(t.condition for t in portable if (t.vector_bytes, bool(t.predicates)) == (width, has)), has)
+        for width, has in kinds
+    ]
 
 
-def _words_prologue() -> str:
+def _words_prologue(long: str) -> str:
     """Vectors of 32-bit integers: sums of integers, and words of groups."""
     template = environment().get_template("microkernel_words.c.j2")
-    return template.render(most_cases=MOST_CASES, isas=ISAS, portable=_portable())
+    return template.render(most_cases=MOST_CASES, isas=written(long), portable=_portable(long))
 
 
-def product_prologue(product: Product) -> str:
+def product_prologue(product: Product, long: str = "") -> str:
     """The function of an inner product, with include guards; after `isa_prologue` of I32 and of the type of its sums;
     for tiles also what begins and ends their use. Empty for the FMA."""
     if not product.in_words:
         return ""
-    vectors = environment().get_template("microkernel_dot.c.j2").render(product=product.call)
+    macro = isa(long).macro if long else ""
+    vectors = environment().get_template("microkernel_dot.c.j2").render(product=product.call, long=macro)
     return vectors + (environment().get_template("tiles.c.j2").render() if product.behind is not None else "")
 
 
 def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
     """What the function for `spec` needs before it, without that of its epilogue."""
     own = () if spec.step is None else spec.step.prologue
-    found = (isa_prologue(spec.dtype), isa_prologue(spec.word), product_prologue(spec.product), *own)
+    vectors = (isa_prologue(element, spec.long) for element in (spec.dtype, spec.word))
+    found = (*vectors, product_prologue(spec.product, spec.long), *own)
     return tuple(dict.fromkeys(text for text in found if text))
 
 
@@ -360,7 +370,9 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
     pairs = _is_paired(spec)
     choices = []
-    for condition, target in (way for each in ISAS for way in each.ways(spec.product.behind or spec.product)):
+    for condition, target in (
+        way for each in written(spec.long) for way in each.ways(spec.product.behind or spec.product)
+    ):
         if spec.window:
             target = target.windowed(1 if shared is None else shared.taps)
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
@@ -557,7 +569,7 @@ def _extents(spec: MicrokernelSpec) -> str:
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
-    forms = " in place" * spec.in_place + " no store" * (not spec.stores)
+    forms = " in place" * spec.in_place + " no store" * (not spec.stores) + f" {spec.long}" * bool(spec.long)
     forms += "".join(f" {i}{r.a_table}{r.b_table}" for i, r in enumerate(spec.reductions) if r.by_table)
     forms += f" {spec.step}" * (spec.step is not None) + " window" * spec.window + " scalar" * spec.scalar_b
     digest = hashlib.sha256((repr(spec) + product + forms).encode()).hexdigest()[:8]

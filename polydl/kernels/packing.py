@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import I32, ElementType
-from polydl.target.isa import ISAS, VECTOR_TYPES, lanes_name
+from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, lanes_name
 from polydl.target.products import is_bf16
 
 GROUP_BYTES = 16
@@ -144,9 +144,10 @@ def pack_prologue(element: ElementType) -> str:
     return transpose_prologue(element)
 
 
-def transpose_prologue(element: ElementType) -> str:
-    """Transposition in registers, of any type that rows have vectors of, after the vectors of that type."""
-    networks = [_network(element, lanes) for lanes in sorted({target.lanes(element) for target in ISAS})]
+def transpose_prologue(element: ElementType, long: str = "") -> str:
+    """Transposition in registers, of any type that rows have vectors of, after the vectors of that type; `long`: with
+    such vectors (`target.isa.LONG`)."""
+    networks = [_network(element, lanes) for lanes in sorted({target.lanes(element) for target in (*ISAS, *LONG)})]
     pieces = element.bytes <= MOST_IN_PIECES
     return (
         environment()
@@ -157,6 +158,7 @@ def transpose_prologue(element: ElementType) -> str:
             lane=GROUP_BYTES,
             networks=networks,
             pieces=pieces,
+            long=isa(long) if long else None,
         )
     )
 

@@ -27,7 +27,7 @@ from polydl.model.combiners import SUM
 from polydl.model.expr import affine_values
 from polydl.model.scop import Assignment
 from polydl.model.types import F32, ElementType
-from polydl.target.isa import ISAS, ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, lanes_name
+from polydl.target.isa import ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, isa, lanes_name, written
 
 LONG = 1 << 16
 """Columns, beyond which a row adds up pieces by themselves, and their sums in double: each lane's sum would grow to
@@ -206,7 +206,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     math = builder.narrow or (t.is_float and uses_functions(" ".join(called), builder.element))
     values = [s.body.value for s in builder.piece.statements if isinstance(s.body, Assignment)]
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
-    before = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
+    before = (*row_prologue(t, builder.where.options.long), *([math_prologue(t), *own] if math else []))
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
     before = (*before, *([sums_prologue(), *(one.text for one in builder.sums)] if builder.sums else []))
     scan = environment().get_template("row_scan.c.j2")
@@ -216,15 +216,19 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     )
 
 
-def row_prologue(element: ElementType) -> tuple[str, ...]:
-    """What every row of one element type needs."""
+def row_prologue(element: ElementType, long: str = "") -> tuple[str, ...]:
+    """What every row of one element type needs; `long`: with such vectors (`target.isa.LONG`)."""
     if element.is_int:
         same = [row for row in WHOLE_TYPES if row.bytes == element.bytes]
         signed, unsigned = (next(row.c for row in same if row.unsigned == kind) for kind in (False, True))
         template = environment().get_template("row_integers.c.j2")
         v = f"polydl_{lanes_name(element)}"
-        return (template.render(t=element, v=v, signed=signed, unsigned=unsigned, most_cases=MOST_CASES, isas=ISAS),)
+        text = template.render(
+            t=element, v=v, signed=signed, unsigned=unsigned, most_cases=MOST_CASES, isas=written(long),
+            long=isa(long) if long else None,
+        )  # fmt: skip
+        return (text,)
     return (
-        isa_prologue(element),
+        isa_prologue(element, long),
         environment().get_template("row_prologue.c.j2").render(t=element, x86=VECTOR_TYPES[element]),
     )

@@ -336,7 +336,7 @@ class _Builder:
         lines = (*self.before, f"const {kind} polydl_value = {text};")
         math = self.narrow or (t.is_float and uses_functions(" ".join(lines), t))
         own = own_prologues([value], t, fast=self.piece.options.fast_math)
-        prologue = (*row_prologue(t), *([math_prologue(t), *own] if math else []))
+        prologue = (*row_prologue(t, self.piece.options.long), *([math_prologue(t), *own] if math else []))
         return _Text(
             tuple(self.squares.values()),
             lines,
@@ -349,7 +349,7 @@ class _Builder:
             f"{name} + r * {name}_j",
             "" if held is t else f"_{held.name}",
             statement.accesses[target].array,
-            (*prologue, *([narrow_prologue()] if self.narrow else []), transpose_prologue(t)),
+            (*prologue, *([narrow_prologue()] if self.narrow else []), transpose_prologue(t, self.piece.options.long)),
         )
 
     def _held(self, access: int) -> ElementType:

@@ -41,7 +41,7 @@ def row_options(scop: Scop, part: Node) -> Mapping[str, RowOptions]:
     if summed_cut(part) is not None:
         return {}
     return {
-        name: RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, bool(rows.jam))
+        name: RowOptions(frozenset(rows.stream), not rows.keep_order, scop.fast_math, scop.long, bool(rows.jam))
         for name, rows in rows_of(part).items()
     }
 

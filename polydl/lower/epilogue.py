@@ -281,7 +281,7 @@ def epilogue(
     own = own_prologues(values, F32 if narrow else element, fast=scop.fast_math)
     prologue: tuple[str, ...] = (math_prologue(element), *own) if uses_functions(text, element) else ()
     if narrow:
-        prologue = (isa_prologue(F32), math_prologue(F32), *own, narrow_prologue())
+        prologue = (isa_prologue(F32, scop.long), math_prologue(F32), *own, narrow_prologue())
     inside = {group.heavy.statements[0].name, *(f.statement.name for f in (*group.before, *group.after))}
     unread = all(s.name in inside for s in scop.statements if any(a.array == group.output for a in s.accesses))
     dead = scop.arrays[group.output].storage is Storage.SCRATCH and unread

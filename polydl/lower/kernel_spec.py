@@ -118,6 +118,7 @@ def microkernel_spec(
         step=None if found.step is None else _step(found, a, start),
         window=found.windows(_columns(structure)),
         scalar_b=b.strides[_columns(structure)] == 0,
+        long=scop.long,
     )
 
 

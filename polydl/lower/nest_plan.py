@@ -115,7 +115,7 @@ def _rows(scop: Scop, edge: Edge, element: ElementType) -> tuple[tuple[str, ...]
     """The microkernel for single rows: its text, and what prints its calls."""
     versions = versions_of(scop, edge.structure, edge.call, {}, None, None)
     printer = call_printer(edge.structure, edge.call, versions, {}, {})
-    return (isa_prologue(element), versions.between.text), {edge.call.name: printer}
+    return (isa_prologue(element, scop.long), versions.between.text), {edge.call.name: printer}
 
 
 def _copy(structure: NestLoops, role: str, pack: PackCall, element: ElementType) -> CopyPiece:

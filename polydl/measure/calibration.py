@@ -19,6 +19,7 @@ from polydl.measure.measurement import Toolchain
 from polydl.model.types import F32, ElementType
 from polydl.rank.instruction_set import target_isa
 from polydl.target import Machine, calibrate, calibration_path, detect
+from polydl.target.isa import long_vectors
 from polydl.target.machine_files import save
 from polydl.target.model import Provenance
 from polydl.target.products import FMA, MEASURED, Product
@@ -63,7 +64,7 @@ def block_shares(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
     blocks = [(m, n // lanes) for m, n in register_blocks(F32, target, 0.0) if n > lanes]
     blocks = [(rows, vectors) for rows, vectors in blocks if efficiency_of(target, rows, vectors) >= LEAST]
     kernels = [microkernel.generate(_near(machine, rows, vectors * lanes)) for rows, vectors in blocks]
-    speeds = kernel_speeds(F32, kernels, SAMPLES, toolchain, SAMPLE_FLOPS)
+    speeds = kernel_speeds(F32, kernels, SAMPLES, toolchain, SAMPLE_FLOPS, long=long_vectors(machine.simd.isa))
     # The best of each, as of every figure of a calibration: what the core does when no other thread takes its ports.
     best = speeds.max(axis=0)
     shares = np.minimum(1.0, best[1:] / best[0])
@@ -76,7 +77,8 @@ def product_peaks(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
     """
     found = {}
     for name, product in MEASURED.items():
-        speeds = kernel_speeds(product.sums[0], (), SAMPLES, toolchain, SAMPLE_FLOPS, product).max(axis=0)
+        long = long_vectors(machine.simd.isa)
+        speeds = kernel_speeds(product.sums[0], (), SAMPLES, toolchain, SAMPLE_FLOPS, product, long).max(axis=0)
         found[name] = round(machine.peak(F32) / 1e9 * float(speeds[0] / speeds[1]), 2)
     return found
 
@@ -85,7 +87,8 @@ def _near(machine: Machine, m: int, n: int) -> MicrokernelSpec:
     """m x n, row by row, B packed n wide, over rows of A and B that fill half of the first-level cache, read again
     until there were STEPS."""
     k = max(1, machine.caches[0].bytes // 2 // F32.bytes // (m + n))
-    return MicrokernelSpec(F32, m, n, k, n, (Reduction(-(-STEPS // k), 0, 0), Reduction(k, 1, n)), remainders=False)
+    reductions = (Reduction(-(-STEPS // k), 0, 0), Reduction(k, 1, n))
+    return MicrokernelSpec(F32, m, n, k, n, reductions, remainders=False, long=long_vectors(machine.simd.isa))
 
 
 def kernel_speeds(
@@ -95,15 +98,16 @@ def kernel_speeds(
     toolchain: Toolchain,
     sample_flops: float,
     product: Product = FMA,
+    long: str = "",
 ) -> npt.NDArray[np.float64]:
     """10^9 operations per second, sample by sample: of a loop of nothing but `product` on sums of type `element`, of
     each of the kernels, which compute with it, and, where it is of groups, of a loop of nothing but FMAs on `float`:
     (samples, 1 + kernels), or (samples, 2 + kernels). One after the other in one process on the same buffers. Extents
-    and strides are constants. Raises ToolchainError."""
+    and strides are constants; `long`: see `target.isa.LONG`. Raises ToolchainError."""
     steps = [float(np.prod([r.extent or 1 for r in k.spec.reductions])) for k in kernels]
     flops = [2.0 * product.group * k.spec.m * k.spec.n * n for k, n in zip(kernels, steps, strict=True)]
     reached = np.array([(1, 1, 1), *(_elements(kernel.spec) for kernel in kernels)]).max(axis=0)
-    before = [microkernel.isa_prologue(e) for e in dict.fromkeys((F32, element, product.word(element)))]
+    before = [microkernel.isa_prologue(e, long) for e in dict.fromkeys((F32, element, product.word(element)))]
     text = (
         microkernel.environment()
         .get_template("microkernel_peak.c.j2")
@@ -112,7 +116,7 @@ def kernel_speeds(
             word=product.word(element),
             group=product.group,
             multiply=f"polydl_{product.call if product.in_words else element.name + '_fma'}",
-            prologue="".join([*before, microkernel.product_prologue(product)]),
+            prologue="".join([*before, microkernel.product_prologue(product, long)]),
             kernels=kernels,
             flops=flops,
             calls=[max(1, round(sample_flops / f)) for f in flops],

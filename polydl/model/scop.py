@@ -502,6 +502,8 @@ class Scop:
     """Why its loops are a region only where sizes have values, for people; empty where they are one anyway."""
     fast_math: bool = False
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
+    long: str = ""
+    """Long vectors that its code has beside the vectors of every output (`target.isa.LONG`); empty: none."""
 
     @property
     def element(self) -> ElementType | None:

@@ -13,18 +13,21 @@ from polydl.prove.kernel_bodies import check_kernel, check_pack
 from polydl.prove.printed_program import MOST_SIZES, Program
 from polydl.prove.row_bodies import check_meaning, check_row, standing_for_all
 from polydl.prove.word_bodies import check_converting
-from polydl.target.isa import ISAS, Isa
+from polydl.target.isa import Isa, written
 
 
-def check_bodies(program: Program, functions_of: Callable[[Isa, Sequence[str]], Mapping[str, Any]]) -> list[str]:
+def check_bodies(
+    program: Program, functions_of: Callable[[Isa, Sequence[str]], Mapping[str, Any]], long: str
+) -> list[str]:
     """Read the bodies of all generated functions that a program calls, and say what is shown. What cannot be shown goes
     to `program.trusted`; of a function that states its meaning in C, nothing is trusted. `functions_of`: those with
-    these names, and what they call, in an instruction set. Raises Wrong, Unreadable."""
+    these names, and what they call, in an instruction set. `long`: the long vectors that there is code for
+    (`model.scop.Scop.long`). Raises Wrong, Unreadable."""
     if not program.uses:
         return []
     unread: dict[str, str] = {}
     names = [function if isinstance(function, str) else function.name for function in program.uses]
-    for isa in ISAS:
+    for isa in written(long):
         functions = functions_of(isa, names)
         for function, sizes in program.uses.items():
             try:

@@ -112,7 +112,7 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     program = Reader(scop, read(named, scop, cc)).read()
     order, loops = compared(scop, program, reassociate)
     _original_there(scop, program, named)
-    bodies = check_bodies(program, lambda isa, names: helpers(named, scop, cc, isa, names))
+    bodies = check_bodies(program, lambda isa, names: helpers(named, scop, cc, isa, names), scop.long)
     sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
     names = ", ".join(s.name for s in scop.statements)
     proved = [

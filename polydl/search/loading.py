@@ -54,6 +54,7 @@ def parsed(path: Path, o: Options) -> Parsed:
         strict_alias=o.strict_alias,
         assume_pure=o.assume_pure,
         fast_math=o.fast_math,
+        long=o.long,
         cc=o.cc,
     )
 
@@ -126,7 +127,10 @@ def _with_defaults(scop: Scop, o: Options) -> tuple[Scop, Options]:
     if set(there.parameters) - there.derived:
         o = replace(o, sizes={**(default_sizes((there,)) or {}), **o.sizes})
         there = tuned_for(scop, o.tuned)
-    return (replace(there, fast_math=True) if o.fast_math and not there.fast_math else there), o
+    if (o.fast_math and not there.fast_math) or o.long != there.long:
+        symbolic = None if there.symbolic is None else replace(there.symbolic, long=o.long)
+        there = replace(there, fast_math=o.fast_math or there.fast_math, long=o.long, symbolic=symbolic)
+    return there, o
 
 
 def with_sizes(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:

@@ -4,7 +4,7 @@ from polydl.target.calibrate import calibrate
 from polydl.target.detect import calibration_path, detect
 from polydl.target.machine_files import dumps, load, loads, preset, preset_names, save
 from polydl.target.model import CacheLevel, Machine, Memory, Provenance, Simd, Tlb
-from polydl.target.narrower import narrowed, narrowing_flags
+from polydl.target.narrower import length_flags, narrowed, narrowing_flags
 
 __all__ = [
     "CacheLevel",
@@ -17,6 +17,7 @@ __all__ = [
     "calibration_path",
     "detect",
     "dumps",
+    "length_flags",
     "load",
     "loads",
     "narrowed",

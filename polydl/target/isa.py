@@ -88,6 +88,11 @@ class Isa:
     """(rows, vectors, fraction of the FMA peak) of register blocks that were measured on a machine."""
     intrinsics: str = ""
     """Header of the intrinsics that the prologue's operations are written with; empty: the compiler's own vectors."""
+    predicates: str = ""
+    """Header of the intrinsics with which the first lanes of a vector are loaded and stored under a predicate, all else
+    being the compiler's own vectors; empty: it has none."""
+    flags: tuple[str, ...] = ()
+    """What a compiler must be told so that it uses vectors of this length."""
     features: tuple[str, ...] = ()
     """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
     window: int = 0
@@ -158,9 +163,38 @@ ISAS: tuple[Isa, ...] = (
 )  # fmt: skip
 
 
+def _scalable(bits: int, fmas: float, latency: int) -> Isa:
+    """SVE as its code is compiled with -msve-vector-bits (Arm C Language Extensions, "Fixed-length SVE types")."""
+    return Isa(
+        f"sve{bits}", f"defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS == {bits}", f"POLYDL_SVE{bits}",
+        bits // 8, 32, fmas=fmas, loads=2, latency=latency, scratch=1,
+        predicates="arm_sve.h", flags=(f"-msve-vector-bits={bits}",),
+    )  # fmt: skip
+
+
+LONG: tuple[Isa, ...] = (
+    # A64FX (Fujitsu, A64FX Microarchitecture Manual); Neoverse V1 and V2 (Arm's optimisation guides).
+    _scalable(512, 2, 9),
+    _scalable(256, 2, 4),
+    _scalable(128, 4, 4),
+)
+"""Long vectors of one length, which an output has code for where it is made for a machine that is said to have them."""
+
+
+def written(long: str = "") -> tuple[Isa, ...]:
+    """The instruction sets that an output has code for, in the order of its #if chain; `long`: the name of one of
+    `LONG`, before the vectors that the same processors have beside it."""
+    return tuple(one for each in ISAS for one in ((isa(long), each) if long and each.name == "neon" else (each,)))
+
+
+def long_vectors(name: str) -> str:
+    """`name` where it is that of one of `LONG`; else empty."""
+    return name if any(one.name == name for one in LONG) else ""
+
+
 def isa(name: str) -> Isa:
-    """The instruction set called `name` (`avx512`, `avx2`, `neon`, `generic`). Raises KeyError."""
-    for candidate in ISAS:
+    """The instruction set called `name` (`avx512`, `avx2`, `neon`, `generic`, or one of `LONG`). Raises KeyError."""
+    for candidate in (*ISAS, *LONG):
         if candidate.name == name:
             return candidate
     raise KeyError(name)

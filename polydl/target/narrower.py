@@ -6,12 +6,14 @@ from dataclasses import fields, replace
 
 from polydl.base.errors import InputError, one_of
 from polydl.model.types import element_type
-from polydl.target.isa import isa
+from polydl.target.isa import LONG, isa
 from polydl.target.model import Machine, Provenance, Simd
 from polydl.target.products import features_of
 
-_NARROWER = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "none": ("generic",)}
-"""By what an x86 machine has, what its code can be kept to, widest first."""
+_NARROWER = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "none": ("generic",)} | {
+    one.name: (one.name, "neon") for one in LONG
+}
+"""By what a machine has, what its code can be kept to, widest first."""
 _OF_ITS_VECTORS = ("register_blocks.", "product_gops.", "observed.")
 """Keys of what was measured with vectors of one width."""
 _FLAGS = {"avx512": (), "avx2": ("-mno-avx512f",), "generic": ("-mno-avx",)}
@@ -69,3 +71,8 @@ def narrowed(machine: Machine, name: str) -> Machine:
 def narrowing_flags(name: str | None) -> tuple[str, ...]:
     """What the compiler is told beside -march=native, so that it uses nothing beyond an instruction set."""
     return _FLAGS.get(name or "", ())
+
+
+def length_flags(machine: Machine) -> tuple[str, ...]:
+    """What the compiler of a machine with long vectors is told, so that it uses those of this length."""
+    return next((one.flags for one in LONG if one.name == machine.simd.isa), ())

@@ -18,6 +18,8 @@ from polydl.model.expr import Binary, Call, Conditional, Expr, operands
 from polydl.model.functions import function_of
 from polydl.model.types import BF16, F32, F64, I8, I16, I32, U8, ElementType
 
+LONG = ("sve512", "sve256", "sve128")
+"""Vectors of a fixed length, whose instructions are the same (`target.isa.LONG`)."""
 ARM_BF16 = BF16.name
 """FEAT_BF16: Linux calls the extension as the type is called."""
 
@@ -104,7 +106,7 @@ def step_product(step: Expr) -> Product:
     chain = _SUMMED * max(1, _depth(step))
     share = 1 / max(1.0, sum(map(_count, parts)))
     rate = (Rate("", share, chain, 1),)
-    return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic"), rate))
+    return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic", *LONG), rate))
 
 
 _CHOICE = 3.0
@@ -149,6 +151,7 @@ DOT_I16 = Product(
         "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.75, 1, 1)),
         "neon": (Rate("", 0.5, 4, 2),),
         "generic": (Rate("", 0.25, 8, 4),),
+        **dict.fromkeys(LONG, (Rate("", 0.5, 4, 2),)),
     },
 )  # fmt: skip
 """Pairs of integers of at most 16 bits, exactly: sums are modulo 2^32, as far as C gives them a meaning."""
@@ -160,6 +163,7 @@ DOT_BF16 = Product(
         "avx2": (Rate("", 0.4, 8, 2),),
         "neon": (Rate(ARM_BF16, 1.0, 2), Rate("", 0.4, 8, 2)),
         "generic": (Rate("", 0.25, 16, 4),),
+        **dict.fromkeys(LONG, (Rate("svebf16", 1.0, 2), Rate("", 0.4, 8, 2))),
     },
 )  # fmt: skip
 """Pairs of bf16. The instruction takes denormal operands and sums for zero, and rounds to nearest even whatever the
@@ -171,6 +175,7 @@ _BYTES = {
     "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.25, 4, 4)),
     "neon": (Rate("i8mm", 1.0, 1), Rate("asimddp", 0.5, 1, 2), Rate("", 0.2, 8, 4)),
     "generic": (Rate("", 0.1, 16, 6),),
+    **dict.fromkeys(LONG, (Rate("svei8mm", 1.0, 1), Rate("", 0.5, 1, 2))),
 }  # fmt: skip
 DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
     (U8, I8): Product("dot_u8i8", 4, U8, I8, (I32,), _BYTES),
@@ -197,17 +202,19 @@ TILE_8: Mapping[tuple[ElementType, ElementType], Product] = {t: _in_tiles(p, "am
 
 BYTES, SINGLE, TILE = "dot_8", "fma", "tile"
 """What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, the FMA, tiles."""
-FEATURES: Mapping[str, str] = {
-    "amx_bf16": "avx512",
-    "amx_int8": "avx512",
-    "avx512_vnni": "avx512",
-    "avx512_bf16": "avx512",
-    "avx_vnni": "avx2",
-    "asimddp": "neon",
-    "i8mm": "neon",
-    ARM_BF16: "neon",
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "amx_bf16": ("avx512",),
+    "amx_int8": ("avx512",),
+    "avx512_vnni": ("avx512",),
+    "avx512_bf16": ("avx512",),
+    "avx_vnni": ("avx2",),
+    "asimddp": ("neon",),
+    "i8mm": ("neon",),
+    ARM_BF16: ("neon",),
+    "svei8mm": LONG,
+    "svebf16": LONG,
 }
-"""Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
+"""Extensions with such instructions, by their names in Linux, and the instruction sets whose registers they use."""
 
 MACROS: Mapping[str, str] = {
     "amx_bf16": "__AMX_BF16__",
@@ -218,6 +225,8 @@ MACROS: Mapping[str, str] = {
     "asimddp": "__ARM_FEATURE_DOTPROD",
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
     ARM_BF16: "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
+    "svei8mm": "__ARM_FEATURE_SVE_MATMUL_INT8",
+    "svebf16": "__ARM_FEATURE_SVE_BF16",
 }
 """What compilers define where they may use an extension."""
 
@@ -231,7 +240,7 @@ MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[
 
 def features_of(isa: str, flags: frozenset[str]) -> str:
     """Those of `flags` that are extensions of an instruction set, as `Simd.features` has them."""
-    return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
+    return " ".join(name for name, of in FEATURES.items() if isa in of and name in flags)
 
 
 def in_tiles(a: ElementType, b: ElementType, sums: ElementType) -> Product | None:

@@ -105,7 +105,8 @@ def program(specs: Sequence[MicrokernelSpec], calls: Sequence[Call]) -> str:
     upper and against the lower guard page.
     """
     parts = [HARNESS]
-    parts += [microkernel.isa_prologue(dtype) for dtype in VECTOR_TYPES]
+    long = next((spec.long for spec in specs), "")
+    parts += [microkernel.isa_prologue(dtype, long) for dtype in VECTOR_TYPES]
     parts += dict.fromkeys(text for spec in specs for text in microkernel.prologues(spec))
     for spec in dict.fromkeys(specs):
         kernel = microkernel.generate(spec)

@@ -4,18 +4,19 @@ portable vectors become NEON, and run in an emulator."""
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from polydl import pipeline
 from polydl.base import resources
-from polydl.kernels import microkernel
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64
-from polydl.target.isa import ISAS, Isa
+from polydl.target.isa import isa
 from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
@@ -68,28 +69,110 @@ def test_vectors_are_neon(tmp_path: Path) -> None:
     assert (tmp_path / "kernel.s").read_text().count("fmla") >= 16
 
 
-@pytest.mark.parametrize("bits", [128, 256, 512])
-def test_sve_is_a_row_of_any_fixed_length(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row of docs/extending.md at three lengths: float and double with every remainder, products of pairs and of
-    bytes. Emulated, not timed."""
-    size = bits // 8
-    condition = f"defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS == {bits}"
-    row = Isa(f"sve{bits}", condition, f"POLYDL_VECTOR{size}_32", size, 32, fmas=2, loads=2, latency=4, scratch=1)
-    others = tuple(one for one in ISAS if one.macro != row.macro)
-    monkeypatch.setattr(microkernel, "ISAS", (row, *others))
+SCALABLE = {"sve128": "graviton-4-sve", "sve256": "graviton-3-sve", "sve512": "a64fx"}
+"""The rows of long vectors, and a machine with each."""
+EXTENSIONS = {"sve": ("sdot", "ld1w"), "sve+i8mm+bf16": ("usdot", "bfdot")}
+"""What is compiled for, and instructions on SVE's registers that are in products for it."""
+
+
+def _scalable(name: str, extensions: str = "sve") -> tuple[tuple[str, ...], Sequence[str]]:
+    """Flags of the compiler for long vectors, and the emulator of a core that has them."""
+    size = isa(name).vector_bytes
+    flags = ("-O2", f"-march=armv8.2-a+{extensions}", *isa(name).flags)
+    return flags, [EMULATOR, "-cpu", f"max,{name}=on,sve-default-vector-length={size}"]
+
+
+@pytest.mark.parametrize("name", SCALABLE)
+def test_kernels_for_long_vectors(name: str, tmp_path: Path) -> None:
+    """float and double with every remainder and at random, products of pairs and of bytes, with the instructions there
+    are for them and without. Emulated, not timed."""
+    lanes, rng = isa(name).lanes(F32), random.Random(name)
     specs = [
-        MicrokernelSpec(F32, 3, 2 * size // 4, None, 2 * size // 4, (Reduction(5, 1, 2 * size // 4),)),
-        MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
+        MicrokernelSpec(F32, 3, 2 * lanes, None, 2 * lanes, (Reduction(5, 1, 2 * lanes),), long=name),
+        MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0, long=name),
+        *(replace(contraction_program.random_spec(rng), long=name) for _ in range(3)),
     ]
-    calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(2 * size // 4 + 1)]
+    calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(2 * lanes + 1)]
     calls += [Call(1, m, n, {}) for m in range(3) for n in range(6)]
-    flags = ("-O2", "-march=armv8.2-a+sve", f"-msve-vector-bits={bits}")
-    lengths = [EMULATOR, "-cpu", f"max,sve{bits}=on,sve-default-vector-length={size}"]
-    for source in (contraction_program.program(specs, calls), kernels_and_twins(random.Random(bits), 1)):
-        assert _run(tmp_path, source, *flags, emulator=lengths) == "done\n"
-        run_compiler([COMPILER, *FLAGS, *flags, "-S", "program.c", "-o", "program.s"], tmp_path)
-        # Vectors of 128 bits are NEON's, too, and the compiler takes its instructions.
-        assert bits == 128 or "fmla\tz" in (tmp_path / "program.s").read_text()
+    calls += [contraction_program.random_call(rng, k, specs[k], full=full) for k in (2, 3, 4) for full in (True, False)]
+    flags, emulator = _scalable(name)
+    assert _run(tmp_path, contraction_program.program(specs, calls), *flags, emulator=emulator) == "done\n"
+    for extensions, instructions in EXTENSIONS.items():
+        flags, emulator = _scalable(name, extensions)
+        source = kernels_and_twins(random.Random(name), 1, name)
+        flags = (*flags, "-ffp-contract=off", "-Wno-psabi", "-save-temps")
+        assert _run(tmp_path, source, *flags, emulator=emulator) == "done\n"
+        made = (tmp_path / "program-program.s").read_text()
+        for instruction in instructions:
+            assert re.search(rf"\t{instruction}\t\{{?z", made), instruction
+
+
+def test_long_vectors_are_in_outputs_for_machines_with_them_only(tmp_path: Path) -> None:
+    source = tmp_path / "product.c"
+    source.write_text(OUTPUT)
+    for machine in ("graviton-3", "epyc-zen5"):
+        pipeline.optimize(source, tmp_path / "out.c", run=False, machine=machine)
+        assert "SVE" not in (tmp_path / "out.c").read_text()
+
+
+ROWS = """
+void rows(int n, float x[restrict n], const float y[restrict n], double d[restrict n], const signed char c[restrict n],
+          short s[restrict n], short t[restrict 40][40], float *sum)
+{
+#pragma scop
+    for (int i = 0; i < n; i++) x[i] = x[i] * y[i] + 3.0f;
+    for (int i = 0; i < n; i++) d[i] = d[i] > 2.0 ? d[i] - y[i] : 1.0;
+    for (int i = 0; i < n; i++) s[i] = c[i] > s[i] ? c[i] : s[i];
+    for (int i = 0; i < n; i++) *sum += x[i];
+    for (int i = 0; i < 40; i++)
+        for (int j = 0; j < 40; j++) t[i][j] = c[0] + u[j][i];
+#pragma endscop
+}
+"""
+ROWS_MAIN = """
+#include <stdio.h>
+#include <string.h>
+static short u[40][40];
+%(original)s
+%(made)s
+int main(void)
+{
+    int wrong = 0;
+    for (int n = 1; n < 140; n++) {
+        static float x[2][140], y[140], sum[2];
+        static double d[2][140];
+        static signed char c[140];
+        static short s[2][140], t[2][40][40];
+        sum[0] = sum[1] = 0;
+        for (int i = 0; i < 140; i++) {
+            x[0][i] = x[1][i] = (float)((7 * i + n) %% 13 - 6), y[i] = (float)(i %% 5 - 2);
+            c[i] = (signed char)(37 * i);
+            d[0][i] = d[1][i] = (i + n) %% 9 - 4, s[0][i] = s[1][i] = (short)(50 * ((i + n) %% 7) - 120);
+        }
+        for (int i = 0; i < 1600; i++) u[i / 40][i %% 40] = (short)(i * n);
+        original(n, x[0], y, d[0], c, s[0], t[0], &sum[0]);
+        rows(n, x[1], y, d[1], c, s[1], t[1], &sum[1]);
+        wrong += memcmp(x[0], x[1], sizeof x[0]) || memcmp(d[0], d[1], sizeof d[0]) || memcmp(s[0], s[1], sizeof s[0]);
+        wrong += memcmp(t[0], t[1], sizeof t[0]) || sum[0] != sum[1];
+    }
+    printf("%%d wrong\\n", wrong);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", SCALABLE)
+def test_rows_of_long_vectors(name: str, tmp_path: Path) -> None:
+    """Rows of floats, doubles and short integers, sums, squares that are transposed: every remainder."""
+    source, out = tmp_path / "rows.c", tmp_path / "out.c"
+    source.write_text("extern short u[40][40];\n" + ROWS)
+    pipeline.optimize(source, out, run=False, sizes={"n": 100}, threads=2, machine=SCALABLE[name])
+    made = out.read_text()
+    assert f"POLYDL_SVE{name[3:]} 1" in made
+    original = ROWS.replace("void rows(", "static void original(")
+    flags, emulator = _scalable(name)
+    text = ROWS_MAIN % {"original": original, "made": made.replace("extern short u", "static short u")}
+    assert _run(tmp_path, text, "-fopenmp", "-Wno-unknown-pragmas", *flags, emulator=emulator) == "0 wrong\n"
 
 
 ARCHITECTURES = {
@@ -168,11 +251,29 @@ def test_whole_outputs(loops: str, blocks: str, tmp_path: Path) -> None:
     assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp") == "0 wrong\n"
 
 
+@pytest.mark.parametrize("name", SCALABLE)
+@pytest.mark.parametrize("element", ["float", "double"])
+def test_whole_outputs_for_long_vectors(name: str, element: str, tmp_path: Path) -> None:
+    """With their instructions, and, by a compiler that is not told of their length, without."""
+    source, out = tmp_path / "product.c", tmp_path / "out.c"
+    source.write_text(OUTPUT.replace("float", element))
+    pipeline.optimize(source, out, run=False, threads=3, machine=SCALABLE[name])
+    flags, emulator = _scalable(name)
+    assert _run(tmp_path, out.read_text(), "-fopenmp", "-save-temps", *flags, emulator=emulator) == "0 wrong\n"
+    # Vectors of 128 bits are NEON's, too, and the compiler takes its instructions but for predicates.
+    wanted = r"\tfml[as]\tz" if name != "sve128" else r"\tld1[wd]\t\{?z"
+    assert re.search(wanted, (tmp_path / "program-program.s").read_text())
+    assert _run(tmp_path, out.read_text(), "-fopenmp", "-O1") == "0 wrong\n"
+
+
 @pytest.mark.parametrize(
     ("left", "right", "sums", "instruction"),
     [("unsigned char", "signed char", "int", "usdot"), ("polydl_bf16", "polydl_bf16", "float", "bfdot")],
 )
-def test_whole_outputs_of_narrow_types(left: str, right: str, sums: str, instruction: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("machine", ["graviton-3", *SCALABLE.values()])
+def test_whole_outputs_of_narrow_types(
+    left: str, right: str, sums: str, instruction: str, machine: str, tmp_path: Path
+) -> None:
     text = OUTPUT.replace("float A", f"{left} A").replace("float B", f"{right} B").replace("float C", f"{sums} C")
     text = text.replace(
         "static float a[M][K], b[K][N], c[M][N]",
@@ -192,8 +293,16 @@ def test_whole_outputs_of_narrow_types(left: str, right: str, sums: str, instruc
         )
     source, out = tmp_path / "product.c", tmp_path / "out.c"
     source.write_text(text)
-    pipeline.optimize(source, out, run=False, threads=3, machine="graviton-3")
-    flags = (f"-march={ARCHITECTURES['mixed signs and bf16']}", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
-    assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp", *flags) == "0 wrong\n"
+    headers = ("-fopenmp", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
+    pipeline.optimize(source, out, run=False, threads=3, machine=machine)
+    if machine == "graviton-3":
+        assert (
+            _run(tmp_path, out.read_text(), "-O2", f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
+            == "0 wrong\n"
+        )
+    else:
+        name = next(name for name, of in SCALABLE.items() if of == machine)
+        flags, emulator = _scalable(name, "sve+i8mm+bf16")
+        assert _run(tmp_path, out.read_text(), *flags, *headers, emulator=emulator) == "0 wrong\n"
     (made,) = (path.read_text() for path in tmp_path.glob("*.s"))
-    assert made.count(f"\t{instruction}\t") >= 8
+    assert len(re.findall(rf"\t{instruction}\t{'v' if machine == 'graviton-3' else 'z'}", made)) >= 8

@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,13 +108,14 @@ def call(spec: MicrokernelSpec, m: int, n: int, at_end: int) -> str:
     }}"""
 
 
-def kernels_and_twins(rng: random.Random, count: int = 4) -> str:
+def kernels_and_twins(rng: random.Random, count: int = 4, long: str = "") -> str:
     """A program that holds so many microkernels of each inner product equal to their twins: words of any bits for
-    integers, in bits; small whole numbers for bf16, whose sums are exact. Prints what is wrong, and that it is done."""
+    integers, in bits; small whole numbers for bf16, whose sums are exact. Prints what is wrong, and that it is done.
+    `long`: with code for such vectors (`target.isa.LONG`)."""
     parts, calls, before = [HARNESS, BITS], [], {}
     for product in PRODUCTS:
         for _ in range(count):
-            spec = specification(rng, product)
+            spec = replace(specification(rng, product), long=long)
             made = generate(spec)
             before |= dict.fromkeys((*prologues(spec), pack_prologue(I32)))
             parts.append(f"{made.text}static void {made.name}_twin({made.signature})\n{{\n{loops(spec)}}}\n")

@@ -16,8 +16,9 @@ from polydl.target.narrower import narrowed
 from polydl.target.products import DOT_8, DOT_BF16, DOT_I16
 
 EXPECTED_PRESETS = {
-    "core-i9-12900k", "default", "epyc-zen2", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-2", "graviton-3",
-    "graviton-4", "ryzen-7950x", "ryzen-ai-hx370", "xeon-8280", "xeon-8380", "xeon-8480plus", "xeon-e5-2680v3",
+    "a64fx", "core-i9-12900k", "default", "epyc-zen2", "epyc-zen3", "epyc-zen4", "epyc-zen5", "graviton-2",
+    "graviton-3", "graviton-3-sve", "graviton-4", "graviton-4-sve", "ryzen-7950x", "ryzen-ai-hx370", "xeon-8280",
+    "xeon-8380", "xeon-8480plus", "xeon-e5-2680v3",
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def test_presets_are_there() -> None:
 @pytest.mark.parametrize("name", sorted(EXPECTED_PRESETS))
 def test_presets_are_plausible(name: str) -> None:
     machine = preset(name)
-    assert [cache.level for cache in machine.caches] == [1, 2, 3]
+    assert [cache.level for cache in machine.caches] == [1, 2, 3][: 2 if name == "a64fx" else 3]
     for near, far in zip(machine.caches, machine.caches[1:], strict=False):
         assert near.bytes < far.bytes
         assert near.latency_cycles < far.latency_cycles
@@ -46,7 +47,7 @@ def test_presets_are_plausible(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(EXPECTED_PRESETS))
 def test_presets_say_where_their_figures_come_from(name: str) -> None:
     text = (PRESETS / f"{name}.toml").read_text(encoding="utf-8")
-    if name != "default":
+    if name != "default" and "\nbase = " not in text:
         figures = [line for line in text.splitlines() if "=" in line and not line.lstrip().startswith("#")]
         memory = [line for line in figures if line.split(" =")[0].strip() in ("latency_ns", "bandwidth_gbs")]
         assert len(memory) == 2

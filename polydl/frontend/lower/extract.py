@@ -404,6 +404,7 @@ def _scop(
         frozenset(walked.derived).intersection(parameters),
         frozenset(name for name in parameters if _is_wide_unsigned(found.scope.find(name))),
         fast_math=options.fast_math,
+        long=options.long,
     )
 
 

@@ -19,6 +19,8 @@ class Options:
     pragmas: Mapping[int, Pragma]
     fast_math: bool = False
     """See `Settings.fast_math`."""
+    long: str = ""
+    """See `model.scop.Scop.long`."""
 
 
 @dataclass(frozen=True, slots=True)
