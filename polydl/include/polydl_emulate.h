@@ -1,6 +1,7 @@
-/* The dot products of AVX512_VNNI and AVX512_BF16 in scalar code, bit for bit, one lane each, and the tiles of AMX_BF16
-   and AMX_INT8: compile with -DPOLYDL_EMULATE and the folder of this header among the include folders, on any machine.
-   After the operations in Intel's Software Developer's Manual, volume 2. */
+/* The dot products of AVX512_VNNI and AVX512_BF16 in scalar code, bit for bit, one lane each, the tiles of AMX_BF16 and
+   AMX_INT8, and the blocks of FEAT_I8MM and FEAT_BF16: compile with -DPOLYDL_EMULATE and the folder of this header among
+   the include folders, on any machine. After the operations in Intel's Software Developer's Manual, volume 2, and in the
+   Arm Architecture Reference Manual. */
 #ifndef POLYDL_EMULATE_H
 #define POLYDL_EMULATE_H
 #include <stdint.h>
@@ -78,23 +79,28 @@ static inline __attribute__((unused)) void polydl_emulated_tile_store(int from, 
 {
     for (int i = 0; i < 16; i++) memcpy((char *)to + i * bytes, polydl_emulated_tiles[from][i], 64);
 }
-/* TDPBUSD: bytes of a are unsigned, those of b signed; TDPBSUD: the other way round. Nothing saturates. */
-static inline __attribute__((unused)) void polydl_emulated_tdpbusd(int sums, int a, int b)
+/* Products of bytes, signed or not of a and of b. Nothing saturates. */
+static inline __attribute__((unused)) void polydl_emulated_tile_bytes(int sums, int a, int b, int a_signed, int b_signed)
 {
     for (int i = 0; i < 16; i++)
         for (int k = 0; k < 16; k++)
             for (int j = 0; j < 16; j++)
-                polydl_emulated_tiles[sums][i][j] = polydl_emulated_dpbusd(
-                    polydl_emulated_tiles[sums][i][j], polydl_emulated_tiles[a][i][k], polydl_emulated_tiles[b][k][j]);
+                for (int byte = 0; byte < 4; byte++) {
+                    const uint8_t x = (uint8_t)(polydl_emulated_tiles[a][i][k] >> 8 * byte);
+                    const uint8_t y = (uint8_t)(polydl_emulated_tiles[b][k][j] >> 8 * byte);
+                    polydl_emulated_tiles[sums][i][j] +=
+                        (uint32_t)((a_signed ? (int8_t)x : x) * (b_signed ? (int8_t)y : y));
+                }
 }
-static inline __attribute__((unused)) void polydl_emulated_tdpbsud(int sums, int a, int b)
-{
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 16; j++)
-                polydl_emulated_tiles[sums][i][j] = polydl_emulated_dpbusd(
-                    polydl_emulated_tiles[sums][i][j], polydl_emulated_tiles[b][k][j], polydl_emulated_tiles[a][i][k]);
-}
+#define POLYDL_EMULATED_TDPB(name, a_signed, b_signed) \
+    static inline __attribute__((unused)) void polydl_emulated_##name(int sums, int a, int b) \
+    { \
+        polydl_emulated_tile_bytes(sums, a, b, a_signed, b_signed); \
+    }
+POLYDL_EMULATED_TDPB(tdpbusd, 0, 1)
+POLYDL_EMULATED_TDPB(tdpbsud, 1, 0)
+POLYDL_EMULATED_TDPB(tdpbssd, 1, 1)
+POLYDL_EMULATED_TDPB(tdpbuud, 0, 0)
 /* TDPBF16PS: products of the lower bf16 of all words are added up from zero, those of the upper ones apart; their sum is
    added to the old one. Every addition is rounded to nearest even; denormal operands and sums are zeros. */
 static inline __attribute__((unused)) void polydl_emulated_tdpbf16ps(int sums, int a, int b)
@@ -110,5 +116,65 @@ static inline __attribute__((unused)) void polydl_emulated_tdpbf16ps(int sums, i
             const uint32_t one = 0x3f800000, both = polydl_emulated_fma(high, low, one);
             polydl_emulated_tiles[sums][i][j] = polydl_emulated_fma(both, polydl_emulated_tiles[sums][i][j], one);
         }
+}
+/* SMMLA, UMMLA, USMMLA: to the sums z, rows of x times columns of y, those of eight bytes; nothing saturates. */
+static inline __attribute__((unused)) void polydl_emulated_blocks(
+    uint32_t *z, const uint32_t *x, const uint32_t *y, int x_signed, int y_signed)
+{
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            for (int k = 0; k < 8; k++) {
+                const uint8_t a = (uint8_t)(x[2 * i + k / 4] >> k % 4 * 8), b = (uint8_t)(y[2 * j + k / 4] >> k % 4 * 8);
+                z[2 * i + j] += (uint32_t)((x_signed ? (int8_t)a : a) * (y_signed ? (int8_t)b : b));
+            }
+}
+#define POLYDL_EMULATED_BLOCKS(name, x_signed, y_signed) \
+    static inline __attribute__((unused)) void polydl_emulated_##name(uint32_t *z, const uint32_t *x, const uint32_t *y) \
+    { \
+        polydl_emulated_blocks(z, x, y, x_signed, y_signed); \
+    }
+POLYDL_EMULATED_BLOCKS(smmla, 1, 1)
+POLYDL_EMULATED_BLOCKS(ummla, 0, 0)
+POLYDL_EMULATED_BLOCKS(usmmla, 0, 1)
+/* The sum of two doubles as bits of a float, rounded to odd: what is not exact ends in a one, so that it is never halfway
+   between two others. Denormal sums are zeros. `a` and `b` have the precision of floats, or less than twice that. */
+static inline __attribute__((unused)) uint32_t polydl_emulated_odd(double a, double b)
+{
+    double sum = a + b;
+    const double other = sum - a, rest = (a - (sum - other)) + (b - other);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if (sum != sum) return 0x7fc00000;
+    if (sum - sum == 0 && rest != 0 && (rest < 0) != (sum < 0)) bits--; /* towards zero */
+    const uint32_t sign = (uint32_t)(bits >> 32) & 0x80000000;
+    const int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
+    if (exponent < -126) return sign;
+    if (exponent > 127) return sign | 0x7f800000;
+    const int inexact = (bits & 0x1fffffff) != 0 || (sum - sum == 0 && rest != 0);
+    return sign | (uint32_t)(exponent + 127) << 23 | (uint32_t)(bits >> 29 & 0x7fffff) | (uint32_t)inexact;
+}
+/* BFDOT without FEAT_EBF16: both products, their sum, and its sum with z, each rounded to odd; denormal numbers are
+   zeros, NaNs the default one. */
+static inline __attribute__((unused)) uint32_t polydl_emulated_bfdot(uint32_t z, uint32_t x, uint32_t y)
+{
+    uint32_t products[2];
+    for (int half = 0; half < 2; half++) {
+        const uint32_t a = half ? x & 0xffff0000 : x << 16, b = half ? y & 0xffff0000 : y << 16;
+        products[half] = polydl_emulated_odd(
+            (double)polydl_emulated_of_bits(polydl_emulated_flushed(a)) *
+                (double)polydl_emulated_of_bits(polydl_emulated_flushed(b)), -0.0);
+    }
+    const uint32_t both = polydl_emulated_odd(
+        (double)polydl_emulated_of_bits(products[0]), (double)polydl_emulated_of_bits(products[1]));
+    return polydl_emulated_odd(
+        (double)polydl_emulated_of_bits(polydl_emulated_flushed(z)), (double)polydl_emulated_of_bits(both));
+}
+/* BFMMLA: blocks of sums, each by two BFDOTs. */
+static inline __attribute__((unused)) void polydl_emulated_bfmmla(uint32_t *z, const uint32_t *x, const uint32_t *y)
+{
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            for (int k = 0; k < 2; k++)
+                z[2 * i + j] = polydl_emulated_bfdot(z[2 * i + j], x[2 * i + k], y[2 * j + k]);
 }
 #endif

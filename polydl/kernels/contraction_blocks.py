@@ -16,7 +16,7 @@ from polydl.model.types import ElementType
 from polydl.schedule.grouping import grouping
 from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.target.isa import Isa
-from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, TILE, Product, in_tiles, inner_product, of_bytes
+from polydl.target.products import BYTES, DOT_8, FMA, MATRICES, SINGLE, Product, in_matrices, inner_product, of_bytes
 from polydl.target.schemes import scheme_of
 
 
@@ -69,8 +69,8 @@ class ContractionUse:
             a, b = of_bytes(self.left.element), of_bytes(self.right.element)
             assert a is not None and b is not None
             return replace(self, product=DOT_8[a, b])
-        if product == TILE:
-            tiles = in_tiles(self.left.element, self.right.element, self.element)
+        if product in MATRICES:
+            tiles = in_matrices(product, self.left.element, self.right.element, self.element)
             assert tiles is not None
             longest = max((extent or 0 for extent in self.reduction_extents), default=0)
             return replace(self, product=tiles, filled=_filled(longest, scheme_of(tiles).depth(tiles)))

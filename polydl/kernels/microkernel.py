@@ -20,9 +20,9 @@ import jinja2
 from polydl.base import resources
 from polydl.model.types import F64, ElementType
 from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, written
-from polydl.target.products import FMA, Product
+from polydl.target.products import FMA, MACROS, Product
 from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
-from polydl.target.schemes import TILE, scheme_of
+from polydl.target.schemes import Tile, tile_of
 
 MOST_CASES = max(target.registers for target in (*ISAS, *LONG))
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
@@ -160,9 +160,10 @@ class MicrokernelSpec:
         return self.product.word(self.dtype)
 
     @property
-    def in_tiles(self) -> bool:
-        """Whether it multiplies tiles: along the innermost reduction A has unit stride, and tiles their words."""
-        return scheme_of(self.product) is TILE
+    def tile(self) -> Tile | None:
+        """The tiles that it multiplies: along the innermost reduction A has unit stride, and tiles their words. None:
+        vectors."""
+        return tile_of(self.product)
 
     def __post_init__(self) -> None:
         """Raises ValueError for a contradictory specification."""
@@ -182,9 +183,10 @@ class MicrokernelSpec:
             raise ValueError("one of the operands moves along the columns")
         if any(r.by_table for r in self.reductions) and (self.product.in_words or self.window):
             raise ValueError("tables are for products of single elements")
-        if self.in_tiles and (self.m % TILE.rows or self.n % TILE.columns):
+        tile = self.tile
+        if tile is not None and (self.m % tile.rows or self.n % tile.columns):
             raise ValueError(f"a block of {self.m} x {self.n} is no whole number of tiles")
-        if self.in_tiles and (not self.reductions or self.reductions[-1].extent != TILE.steps):
+        if tile is not None and (not self.reductions or self.reductions[-1].extent != tile.steps):
             raise ValueError("the innermost reduction of tiles is over the words of one")
         if self.in_place and not self.product.in_words:
             raise ValueError("elements have no words to be read as")
@@ -298,7 +300,8 @@ def product_prologue(product: Product, long: str = "") -> str:
         return ""
     macro = isa(long).macro if long else ""
     vectors = environment().get_template("microkernel_dot.c.j2").render(product=product.call, long=macro)
-    return vectors + (environment().get_template("tiles.c.j2").render() if product.behind is not None else "")
+    tile = tile_of(product)
+    return vectors if tile is None else vectors + environment().get_template(f"{tile.macros}.c.j2").render()
 
 
 def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
@@ -423,11 +426,10 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
 class _Tiles:
     """How a function for tiles holds them: of sums, numbered row by row from 0, then a column of A, then those of B."""
 
-    feature: str
-    """End of the macros for the product: `BF16`."""
-    rows: int
-    """Of a tile."""
-    columns: int
+    of: Tile
+    product: Product
+    guard: str
+    """C condition under which the compiler has the instruction."""
     high: int
     """Tiles of sums along the rows."""
     wide: int
@@ -441,13 +443,16 @@ class _Tiles:
 
 def _tiles(spec: MicrokernelSpec) -> _Tiles | None:
     """None for vectors."""
-    if not spec.in_tiles:
+    tile, product = spec.tile, spec.product
+    if tile is None:
         return None
-    high, wide = TILE.held(spec.m, spec.n)
+    high, wide = tile.held(spec.m, spec.n)
     *loops, step = plain_loops(spec)
-    feature = spec.product.call.removeprefix("dot_").upper()
-    spare = TILE.registers - high * wide - high
-    return _Tiles(feature, TILE.rows, TILE.columns, high, wide, tuple(loops), step, spare)
+    (rate,) = (rate for rates in product.rates.values() for rate in rates)
+    macro = f"POLYDL_{tile.macros.upper()}"
+    guard = f"defined({macro}) && (defined(POLYDL_EMULATE) || defined({MACROS[rate.feature]}))"
+    spare = min(wide, tile.spare(high, wide))
+    return _Tiles(tile, product, guard, high, wide, tuple(loops), step, spare)
 
 
 def _multiply(spec: MicrokernelSpec, name: str) -> str:

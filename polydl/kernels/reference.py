@@ -61,6 +61,9 @@ def _added(spec: MicrokernelSpec, a: str, b: str) -> list[str]:
         case "dot_u8i8" | "dot_i8u8" as which:
             kinds = (U8, I8) if which == "dot_u8i8" else (I8, U8)
             return [f"({U32})(({kinds[0]})({a} >> {k}) * ({kinds[1]})({b} >> {k}))" for k in (0, 8, 16, 24)]
+        case "dot_signed" | "dot_unsigned" as which:
+            kind = I8 if which == "dot_signed" else U8
+            return [f"({U32})(({kind})({a} >> {k}) * ({kind})({b} >> {k}))" for k in (0, 8, 16, 24)]
         case "dot_bf16":
             halves = (f"polydl_widened((uint16_t)({{}} >> {k}))" for k in (16, 0))
             return [f"{half.format(a)} * {half.format(b)}" for half in halves]

@@ -40,7 +40,7 @@ class NestPlan:
     ahead: tuple[Ahead, ...] = ()
     """Packs that a function of their own makes; the others are `packs`."""
     in_tiles: bool = False
-    """Whether calls use tiles, which threads begin and end (`templates/tiles.c.j2`)."""
+    """Whether calls use tiles, which threads begin and end (`templates/tile.c.j2`)."""
     edge: Edge | None = None
     """Calls for the rows of blocks that are no boxes."""
 
@@ -107,7 +107,7 @@ def plan_nest(scop: Scop, node: Kernel, scratch: Scratch) -> NestPlan:
         more, row_printers = _rows(scop, edge, element)
         texts += more
         printers |= row_printers
-    in_tiles = any(m.spec.in_tiles for m in needed)
+    in_tiles = any(m.spec.tile is not None and m.spec.tile.begins for m in needed)
     return NestPlan(call, now, tuple(texts), printers, thread_lines, tuple(ahead), in_tiles, edge)
 
 

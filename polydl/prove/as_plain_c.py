@@ -128,7 +128,9 @@ def with_meanings(text: str) -> str:
 def head(prefix: str, isa: Isa | None) -> str:
     """What stands in place of the vector prologues: macros and types with which pycparser can read the rest."""
     found = _ONE_LANE + _EACH + (f"#define {isa.macro} 1\n" if isa is not None else "")
-    found += "".join(f"#define POLYDL_{call.upper()}\n" for call in (*(p.call for p in IN_WORDS.values()), "TILES"))
+    found += "".join(
+        f"#define POLYDL_{call.upper()}\n" for call in (*(p.call for p in IN_WORDS.values()), "TILES", "MMLAS")
+    )
     for name, element in (*((lanes_name(row), row) for row in ROW_TYPES), (I32.name, I32)):
         found += f"#define POLYDL_TRANSPOSE_{name.upper()}\n"
         found += f"#define POLYDL_{name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"

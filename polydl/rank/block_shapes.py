@@ -14,7 +14,7 @@ from polydl.rank.instruction_set import target_isa
 from polydl.schedule.limits import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import Isa
-from polydl.target.products import FMA, SINGLE, TILE, in_tiles, preferred
+from polydl.target.products import FMA, MATRICES, SINGLE, in_matrices, preferred
 from polydl.target.schemes import scheme_of
 
 _MOST_OF_TILES = 2
@@ -41,11 +41,12 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
         # Single elements need copies of another type of both operands, which can take longer than they win.
         own = told(nest, "")[0] if better == SINGLE else []
         vectors = [*((*block, better) for block in best), *own] if better else best
-        tiles, in_tiles_spent = told(nest, TILE)
-        matrices = [(*block, TILE) for block in tiles[:_MOST_OF_TILES]]
+        of_tiles, name = min(((told(nest, name), name) for name in MATRICES), key=lambda one: one[0][1])
+        tiles, in_tiles = of_tiles
+        matrices = [(*block, name) for block in tiles[:_MOST_OF_TILES]]
         return (
             [*matrices, *vectors]
-            if in_tiles_spent < spent
+            if in_tiles < spent
             else [*vectors[:_MOST_OF_TILES], *matrices, *vectors[_MOST_OF_TILES:]]
         )
 
@@ -60,7 +61,7 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
             )
             for family in NESTS
             for one in family.matches(nest)
-            if product != TILE or _has_tiles(one, target)
+            if product not in MATRICES or _has_tiles(one, product, target)
             for use in (one.told(product),)
             for b in family.shapes(use, target)
         )
@@ -71,9 +72,9 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
     return blocks
 
 
-def _has_tiles(use: ContractionUse, target: Isa) -> bool:
-    """Whether a machine has instructions that multiply tiles for a contraction."""
-    product = in_tiles(use.left.element, use.right.element, use.element)
+def _has_tiles(use: ContractionUse, scheme: str, target: Isa) -> bool:
+    """Whether a machine has instructions of a scheme that multiply matrices for a contraction."""
+    product = in_matrices(scheme, use.left.element, use.right.element, use.element)
     return product is not None and use.rows is not None and use.product.in_words and target.has(product)
 
 

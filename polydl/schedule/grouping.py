@@ -6,9 +6,19 @@ from dataclasses import dataclass
 
 from polydl.model.contraction import Contraction
 from polydl.schedule.loops import KernelLoops, Loop, NestLoops, trips
-from polydl.target.products import BYTES, DOT_8, FMA, SINGLE, TILE, Product, in_tiles, inner_product, is_bf16, of_bytes
-from polydl.target.schemes import TILE as TILES
-from polydl.target.schemes import scheme_of
+from polydl.target.products import (
+    BYTES,
+    DOT_8,
+    FMA,
+    MATRICES,
+    SINGLE,
+    Product,
+    in_matrices,
+    inner_product,
+    is_bf16,
+    of_bytes,
+)
+from polydl.target.schemes import scheme_of, tile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +84,15 @@ def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> P
         return product
     if kernel.product == SINGLE:
         return FMA
-    if kernel.product == TILE and _whole_tiles(structure, kernel, found):
-        tiles = in_tiles(structure.operand("A").element, structure.operand("B").element, found.element)
-        if tiles is not None and (not tiles.correction or _in_bytes(structure)):
+    if kernel.product in MATRICES:
+        a, b = (structure.operand(role).element for role in ("A", "B"))
+        tiles = in_matrices(kernel.product, a, b, found.element)
+        if tiles is not None and _whole_tiles(structure, kernel, found, tiles) and _fit(structure, tiles):
             return tiles
     if kernel.product == BYTES and _in_bytes(structure):
-        a, b = (of_bytes(structure.operand(role).element) for role in ("A", "B"))
-        assert a is not None and b is not None, "of other types than it was told"
-        return DOT_8[a, b]
+        left, right = (of_bytes(structure.operand(role).element) for role in ("A", "B"))
+        assert left is not None and right is not None, "of other types than it was told"
+        return DOT_8[left, right]
     return product
 
 
@@ -109,14 +120,21 @@ def _in_words(structure: NestLoops, kernel: KernelLoops, along: Loop, product: P
     return all(stride % group == 0 for iterator, stride in strides.items() if iterator != along.iterator)
 
 
-def _whole_tiles(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> bool:
+def _whole_tiles(structure: NestLoops, kernel: KernelLoops, found: Contraction, product: Product) -> bool:
     """Whether a microkernel's blocks are whole tiles, of a nest whose operands can be copied."""
-    whole = kernel.rows is not None and kernel.m % TILES.rows == 0 and kernel.n % TILES.columns == 0
+    tile = tile_of(product)
+    assert tile is not None, "no product of matrices"
+    whole = kernel.rows is not None and kernel.m % tile.rows == 0 and kernel.n % tile.columns == 0
     return whole and structure.nest.box and not found.within and len(kernel.reductions) < _MOST_REDUCTIONS
 
 
 _MOST_REDUCTIONS = 6
 """Loops of a microkernel's reductions, that over the words of a tile among them (`kernels.microkernel`)."""
+
+
+def _fit(structure: NestLoops, product: Product) -> bool:
+    """Whether the reductions have what a product of matrices adds to its copies."""
+    return not product.correction or _in_bytes(structure)
 
 
 def _in_bytes(structure: NestLoops) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.model.contraction import Contraction, Lack, NoContraction, judged
 from polydl.model.scop import Scop, Statement
 from polydl.model.types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ElementType
-from polydl.target.products import FMA, MACROS, Product, Rate, inner_product
+from polydl.target.products import FMA, MACROS, SVE, Product, Rate, inner_product
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,8 @@ class Isa:
     being the compiler's own vectors; empty: it has none."""
     flags: tuple[str, ...] = ()
     """What a compiler must be told so that it uses vectors of this length."""
+    kind: str = ""
+    """Under which name products have rates for it; empty: its own."""
     features: tuple[str, ...] = ()
     """Extensions that the machine has beside, as Linux names them: `avx512_vnni`."""
     window: int = 0
@@ -101,6 +103,11 @@ class Isa:
     measured: tuple[tuple[str, float], ...] = ()
     """(inner product, its words per cycle over FMAs per cycle) as it was measured on a machine, in place of the share
     in `target.products`."""
+
+    @property
+    def rated(self) -> str:
+        """Under which name products have rates for it."""
+        return self.kind or self.name
 
     @property
     def condition(self) -> str:
@@ -113,7 +120,7 @@ class Isa:
 
     def multiplying(self, product: Product) -> Isa:
         """The same with another inner product in place of the FMA: its rate, its latency, the registers it needs."""
-        rate = product.rate(self.name, self.features)
+        rate = product.rate(self.rated, self.features)
         if rate is None:
             return self
         share = dict(self.measured).get(product.measured_as or product.name, rate.share)
@@ -121,12 +128,12 @@ class Isa:
 
     def has(self, product: Product) -> bool:
         """Whether there are instructions for a product, those of vectors being of all instruction sets."""
-        return product.behind is None or product.rate(self.name, self.features) is not None
+        return product.behind is None or product.rate(self.rated, self.features) is not None
 
     def ways(self, product: Product) -> list[tuple[str, Isa]]:
         """(C preprocessor condition after `isa_prologue`, `multiplying` where it holds) for each of the ways that the
         instruction set has, fastest first; the last one's is `condition`."""
-        plain, rates = replace(self, features=(), measured=()), product.rates.get(self.name, ())
+        plain, rates = replace(self, features=(), measured=()), product.rates.get(self.rated, ())
         extended = [(f"{self.condition} && defined({MACROS[r.feature]})", plain._at(r)) for r in rates if r.feature]
         return [*extended, (self.condition, plain.multiplying(product))]
 
@@ -168,7 +175,7 @@ def _scalable(bits: int, fmas: float, latency: int) -> Isa:
     return Isa(
         f"sve{bits}", f"defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS == {bits}", f"POLYDL_SVE{bits}",
         bits // 8, 32, fmas=fmas, loads=2, latency=latency, scratch=1,
-        predicates="arm_sve.h", flags=(f"-msve-vector-bits={bits}",),
+        predicates="arm_sve.h", flags=(f"-msve-vector-bits={bits}",), kind=SVE,
     )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from polydl.model.expr import Binary, Call, Conditional, Expr, operands
 from polydl.model.functions import function_of
 from polydl.model.types import BF16, F32, F64, I8, I16, I32, U8, ElementType
 
-LONG = ("sve512", "sve256", "sve128")
-"""Vectors of a fixed length, whose instructions are the same (`target.isa.LONG`)."""
+SVE = "sve"
+"""Vectors of any fixed length, whose instructions are the same (`target.isa.Isa.kind`)."""
 ARM_BF16 = BF16.name
 """FEAT_BF16: Linux calls the extension as the type is called."""
 
@@ -68,6 +68,8 @@ class Product:
     behind: Product | None = field(default=None, repr=False)
     """What vector code multiplies with on the same copies, where a core or its system has not this one; None: it is
     vector code itself."""
+    instruction: str = field(default="", repr=False)
+    """Of matrices: the instruction, as the C of its scheme calls it."""
 
     @property
     def in_words(self) -> bool:
@@ -106,7 +108,7 @@ def step_product(step: Expr) -> Product:
     chain = _SUMMED * max(1, _depth(step))
     share = 1 / max(1.0, sum(map(_count, parts)))
     rate = (Rate("", share, chain, 1),)
-    return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic", *LONG), rate))
+    return Product("step", sums=(F32, F64), rates=dict.fromkeys(("avx512", "avx2", "neon", "generic", SVE), rate))
 
 
 _CHOICE = 3.0
@@ -151,7 +153,7 @@ DOT_I16 = Product(
         "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.75, 1, 1)),
         "neon": (Rate("", 0.5, 4, 2),),
         "generic": (Rate("", 0.25, 8, 4),),
-        **dict.fromkeys(LONG, (Rate("", 0.5, 4, 2),)),
+        SVE: (Rate("", 0.5, 4, 2),),
     },
 )  # fmt: skip
 """Pairs of integers of at most 16 bits, exactly: sums are modulo 2^32, as far as C gives them a meaning."""
@@ -163,7 +165,7 @@ DOT_BF16 = Product(
         "avx2": (Rate("", 0.4, 8, 2),),
         "neon": (Rate(ARM_BF16, 1.0, 2), Rate("", 0.4, 8, 2)),
         "generic": (Rate("", 0.25, 16, 4),),
-        **dict.fromkeys(LONG, (Rate("svebf16", 1.0, 2), Rate("", 0.4, 8, 2))),
+        SVE: (Rate("svebf16", 1.0, 2), Rate("", 0.4, 8, 2)),
     },
 )  # fmt: skip
 """Pairs of bf16. The instruction takes denormal operands and sums for zero, and rounds to nearest even whatever the
@@ -175,7 +177,7 @@ _BYTES = {
     "avx2": (Rate("avx_vnni", 1.0, 4), Rate("", 0.25, 4, 4)),
     "neon": (Rate("i8mm", 1.0, 1), Rate("asimddp", 0.5, 1, 2), Rate("", 0.2, 8, 4)),
     "generic": (Rate("", 0.1, 16, 6),),
-    **dict.fromkeys(LONG, (Rate("svei8mm", 1.0, 1), Rate("", 0.5, 1, 2))),
+    SVE: (Rate("svei8mm", 1.0, 1), Rate("", 0.5, 1, 2)),
 }  # fmt: skip
 DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
     (U8, I8): Product("dot_u8i8", 4, U8, I8, (I32,), _BYTES),
@@ -186,35 +188,77 @@ DOT_8: Mapping[tuple[ElementType, ElementType], Product] = {
 """Groups of four integers of 8 bits, by the types of A and B; the instruction takes unsigned ones of one and signed
 ones of the other (VPDPBUSD, USDOT: neither saturates). Only where there is this instruction: else pairs are faster."""
 
+_SAME_BYTES = {
+    "avx512": (Rate("", 0.25, 4, 6),),
+    "avx2": (Rate("", 0.25, 4, 4),),
+    "neon": (Rate("asimddp", 1.0, 1), Rate("", 0.2, 8, 4)),
+    "generic": (Rate("", 0.1, 16, 6),),
+    SVE: (Rate("", 1.0, 1),),
+}  # fmt: skip
+DOT_SIGNED = Product("dot_signed", 4, I8, I8, (I32,), _SAME_BYTES)
+DOT_UNSIGNED = Product("dot_unsigned", 4, U8, U8, (I32,), _SAME_BYTES)
+"""Groups of four integers of 8 bits of one sign (SDOT, UDOT): what stands behind matrices of them."""
 
-def _in_tiles(of: Product, feature: str) -> Product:
+
+def _in_tiles(of: Product, instruction: str, feature: str) -> Product:
     # TDPBF16PS and TDPBUSD (Intel, Optimization Reference Manual, "Intel AMX"): one in 16 cycles, each 16 x 16 x 16
     # words, which is eight times two FMAs of 16 lanes; done after 52. Not measured.
-    name, rate = of.name.replace("dot", "tile"), Rate(feature, 8.0, 52)
-    return replace(of, name=name, rates={"avx512": (rate,)}, function=of.call, measured_as="", scheme="tile", behind=of)
+    return replace(
+        of, name=of.name.replace("dot", "tile"), rates={"avx512": (Rate(feature, 8.0, 52),)}, function=of.call,
+        measured_as="", scheme="tile", behind=of, instruction=instruction,
+    )  # fmt: skip
 
 
-TILE_BF16 = _in_tiles(DOT_BF16, "amx_bf16")
+TILE_BF16 = _in_tiles(DOT_BF16, "dpbf16ps", "amx_bf16")
 """Pairs of bf16 in tiles. Sums of the even products and of the odd ones of a tile are rounded apart, then added up;
 denormal numbers are zeros (Intel, Software Developer's Manual, TDPBF16PS)."""
-TILE_8: Mapping[tuple[ElementType, ElementType], Product] = {t: _in_tiles(p, "amx_int8") for t, p in DOT_8.items()}
+TILE_8: Mapping[tuple[ElementType, ElementType], Product] = {
+    types: _in_tiles(of, "dpbusd" if of.call == "dot_u8i8" else "dpbsud", "amx_int8") for types, of in DOT_8.items()
+}
 """Groups of four integers of 8 bits in tiles, exactly, on the copies that `DOT_8` reads."""
 
-BYTES, SINGLE, TILE = "dot_8", "fma", "tile"
-"""What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, the FMA, tiles."""
-FEATURES: Mapping[str, tuple[str, ...]] = {
-    "amx_bf16": ("avx512",),
-    "amx_int8": ("avx512",),
-    "avx512_vnni": ("avx512",),
-    "avx512_bf16": ("avx512",),
-    "avx_vnni": ("avx2",),
-    "asimddp": ("neon",),
-    "i8mm": ("neon",),
-    ARM_BF16: ("neon",),
-    "svei8mm": LONG,
-    "svebf16": LONG,
+
+def _in_blocks(of: Product, instruction: str, feature: str, latency: int) -> Product:
+    # SMMLA and BFMMLA multiply 2 x 2 blocks over two words, as often as FMAs of four lanes start: Arm's Neoverse V1
+    # Software Optimization Guide. Not measured.
+    return replace(
+        of, name=of.name.replace("dot", "mmla"), rates={"neon": (Rate(feature, 2.0, latency),)}, function=of.call,
+        measured_as="", scheme="mmla", behind=of, instruction=instruction,
+    )  # fmt: skip
+
+
+MMLA_BF16 = _in_blocks(DOT_BF16, "bfmmla", ARM_BF16, 3)
+"""Pairs of bf16, four along the reduction, as two BFDOTs one after the other (Arm Architecture Reference Manual)."""
+MMLA_8: Mapping[tuple[ElementType, ElementType], Product] = {
+    (U8, I8): _in_blocks(DOT_8[U8, I8], "usmmla", "i8mm", 1),
+    (I8, U8): _in_blocks(DOT_8[I8, U8], "usmmla_turned", "i8mm", 1),
+    (I8, I8): _in_blocks(DOT_SIGNED, "smmla", "i8mm", 1),
+    (U8, U8): _in_blocks(DOT_UNSIGNED, "ummla", "i8mm", 1),
 }
-"""Extensions with such instructions, by their names in Linux, and the instruction sets whose registers they use."""
+"""Integers of 8 bits, eight along the reduction, exactly. USMMLA takes unsigned ones of its first operand: where B has
+these, the operands are the other way round, and the block that it makes is transposed."""
+
+BYTES, SINGLE = "dot_8", "fma"
+"""What a microkernel may be told to take in place of the inner product of its types: one of `DOT_8`, the FMA, or
+matrices, by a name of `MATRICES`."""
+MATRICES: Mapping[str, Mapping[tuple[ElementType, ElementType], Product]] = {
+    "tile": {(BF16, BF16): TILE_BF16, **TILE_8},
+    "mmla": {(BF16, BF16): MMLA_BF16, **MMLA_8},
+}
+"""Products of matrices in registers by the scheme that they are of, then by the types of A and B."""
+FEATURES: Mapping[str, str] = {
+    "amx_bf16": "avx512",
+    "amx_int8": "avx512",
+    "avx512_vnni": "avx512",
+    "avx512_bf16": "avx512",
+    "avx_vnni": "avx2",
+    "asimddp": "neon",
+    "i8mm": "neon",
+    ARM_BF16: "neon",
+    "svei8mm": SVE,
+    "svebf16": SVE,
+}
+"""Extensions with such instructions, by their names in Linux, and the instruction set whose registers they use."""
 
 MACROS: Mapping[str, str] = {
     "amx_bf16": "__AMX_BF16__",
@@ -232,7 +276,13 @@ MACROS: Mapping[str, str] = {
 
 PRODUCTS: tuple[Product, ...] = (DOT_I16, DOT_BF16, FMA)
 """Those of larger groups first."""
-IN_WORDS: Mapping[str, Product] = {p.name: p for p in (DOT_I16, DOT_BF16, *DOT_8.values(), TILE_BF16, *TILE_8.values())}
+IN_WORDS: Mapping[str, Product] = {
+    p.name: p
+    for p in (
+        DOT_I16, DOT_BF16, *DOT_8.values(), DOT_SIGNED, DOT_UNSIGNED,
+        *(product for of in MATRICES.values() for product in of.values()),
+    )
+}  # fmt: skip
 """Those that read words of groups, by name."""
 MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[U8, I8])}
 """Inner products whose rates `polydl machine --calibrate` measures, by name."""
@@ -240,15 +290,14 @@ MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[
 
 def features_of(isa: str, flags: frozenset[str]) -> str:
     """Those of `flags` that are extensions of an instruction set, as `Simd.features` has them."""
-    return " ".join(name for name, of in FEATURES.items() if isa in of and name in flags)
+    return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
 
 
-def in_tiles(a: ElementType, b: ElementType, sums: ElementType) -> Product | None:
-    """The product of tiles for elements of A and of B; None where there is none."""
-    if sums is F32:
-        return TILE_BF16 if is_bf16(a) and is_bf16(b) else None
-    left, right = of_bytes(a), of_bytes(b)
-    return None if sums is not I32 or left is None or right is None else TILE_8[left, right]
+def in_matrices(scheme: str, a: ElementType, b: ElementType, sums: ElementType) -> Product | None:
+    """The product of `MATRICES` for elements of A and of B; None where there is none."""
+    left, right = (BF16 if is_bf16(one) else of_bytes(one) for one in (a, b))
+    product = MATRICES[scheme].get((left, right)) if left is not None and right is not None else None
+    return product if product is not None and sums in product.sums else None
 
 
 def preferred(found: Contraction, speed: Callable[[Product], float]) -> str:

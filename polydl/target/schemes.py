@@ -74,10 +74,22 @@ class Tile:
     which a column of tiles of A stays, and tiles of B come and go.
     """
 
-    rows: int = 16
-    columns: int = 16
-    steps: int = 16
-    registers: int = 8
+    rows: int
+    columns: int
+    steps: int
+    registers: int
+    macros: str
+    """Begins the names of the C macros that load, multiply and store tiles, in a template of that name."""
+    sums: int = 1
+    """Registers of a tile of sums."""
+    of_b: int = 1
+    """Registers of a tile of B; one of A takes one."""
+    loads_a: int = 16
+    """Loads of a tile of A from its copy; those of B are as many as steps."""
+    shuffles: int = 0
+    """Instructions that a tile of B is put together with, on the ports that multiply."""
+    begins: bool = False
+    """Whether threads begin and end to use them, which the system may refuse."""
 
     def held(self, m: int, n: int) -> tuple[int, int]:
         """(tiles along the rows, along the columns) of the sums that stay in registers, of an m x n block."""
@@ -89,8 +101,12 @@ class Tile:
             key=lambda one: ((one[0] + one[1]) / (one[0] * one[1]), -one[0] * one[1]),
         )
 
+    def spare(self, high: int, wide: int) -> int:
+        """Tiles of B that there are registers for beside those of sums and a column of A."""
+        return (self.registers - high * wide * self.sums - high) // self.of_b
+
     def _fits(self, high: int, wide: int) -> bool:
-        return high * wide + high + 1 <= self.registers
+        return self.spare(high, wide) >= 1
 
     def blocks(self, isa: Isa, element: ElementType) -> Sequence[tuple[int, int]]:
         shapes = [(r, c) for r in range(1, self.registers) for c in range(1, self.registers) if self._fits(r, c)]
@@ -115,8 +131,9 @@ class Tile:
     def _cycles(self, isa: Isa, high: int, wide: int) -> float:
         """Of one product of each tile of sums: the slowest of the multiplier, the loads of rows of tiles, and the
         latency on which each tile of sums waits for itself."""
-        products = high * wide * self.rows * self.columns * self.steps / (isa.fmas * self.columns)
-        return max(products, (high * self.rows + wide * self.steps) / isa.loads, isa.latency)
+        tile = self.rows * self.columns * self.steps / (isa.fmas * self.columns)
+        shuffles = wide * self.shuffles * tile / self.sums
+        return max(high * wide * tile + shuffles, (high * self.loads_a + wide * self.steps) / isa.loads, isa.latency)
 
     def depth(self, product: Product) -> int:
         return self.steps * product.group
@@ -129,11 +146,21 @@ class Tile:
         return 3.0 * block[0] * -(-block[1] // isa.lanes(element))
 
 
-TILE = Tile()
-SCHEMES: Mapping[str, Scheme] = {"outer": OuterProduct(), "tile": TILE}
+TILE = Tile(16, 16, 16, registers=8, macros="tile", begins=True)
+"""Intel, Intrinsics Guide, "AMX"."""
+MMLA = Tile(2, 4, 2, registers=32, macros="mmla", sums=2, of_b=2, loads_a=1, shuffles=2)
+"""Arm's SMMLA, USMMLA and BFMMLA: blocks of 2 x 2 sums in vectors of 16 bytes, two of them side by side. Two rows of
+words of B are interleaved to what two of the instructions read, so that vector code reads the same copy."""
+SCHEMES: Mapping[str, Scheme] = {"outer": OuterProduct(), "tile": TILE, "mmla": MMLA}
 """By the names that products have for them."""
 
 
 def scheme_of(product: Product) -> Scheme:
     """The scheme that a product names."""
     return SCHEMES[product.scheme]
+
+
+def tile_of(product: Product) -> Tile | None:
+    """The scheme of a product of matrices; None for vectors."""
+    scheme = scheme_of(product)
+    return scheme if isinstance(scheme, Tile) else None

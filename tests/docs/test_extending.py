@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -19,17 +20,17 @@ PRODUCT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from polydl.target.isa import isa
-assert isa("sve256").vector_bytes == 32
+assert isa("sve1024").vector_bytes == 128
 sys.path.append(sys.argv[2])
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
 specs = [
-    MicrokernelSpec(F32, 3, 16, None, 16, (Reduction(5, 1, 16),)),
-    MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0),
+    MicrokernelSpec(F32, 3, 64, None, 64, (Reduction(5, 1, 64),), long="sve1024"),
+    MicrokernelSpec(F64, 2, 5, 6, 16, (Reduction(6, 1, 16),), beta=0, long="sve1024"),
 ]
-calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(17)]
+calls = [Call(0, m, n, {"a_m": 5}) for m in range(4) for n in range(65)]
 calls += [Call(1, m, n, {}) for m in range(3) for n in range(6)]
 print(contraction_program.program(specs, calls))
 """
@@ -50,7 +51,8 @@ def files(page: str) -> list[Block]:
         ("extending.md", ("max3.diff",)),
         ("extending.md", ("math_fdim.c.j2", "fdim.diff")),
         ("extending.md", ("logaddexp.diff",)),
-        ("extending.md", ("sve256.diff", "graviton-3-sve.toml")),
+        ("extending.md", ("sve1024.diff", "long.toml")),
+        ("extending.md", ("tdpbssd.diff",)),
         ("microkernels.md", ("kernel.c", "around.c")),
     ],
 )
@@ -65,7 +67,7 @@ def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path)
     copy = checkout(tmp_path)
     for block in files("extending.md"):
         perform(block, copy)
-    subprocess.run(["git", "apply", "sve256.diff"], cwd=copy, env=environment(copy), check=True)
+    subprocess.run(["git", "apply", "sve1024.diff"], cwd=copy, env=environment(copy), check=True)
     made = subprocess.run(
         [sys.executable, "-c", PRODUCT, str(copy), str(ROOT)], cwd=copy, env=environment(copy), capture_output=True,
         text=True, check=False,
@@ -73,13 +75,45 @@ def test_the_new_instruction_set_computes_what_the_twin_computes(tmp_path: Path)
     assert made.returncode == 0, made.stderr[-2000:]
     (copy / "product.c").write_text(made.stdout)
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-std=gnu11", "-static"]
-    wide = ["-march=armv8.2-a+sve", "-msve-vector-bits=256"]
+    wide = ["-march=armv8.2-a+sve", "-msve-vector-bits=1024"]
     run_compiler([COMPILER, *flags, *wide, "product.c", "-o", "product"], copy)
-    emulator = [EMULATOR, "-cpu", "max,sve256=on,sve-default-vector-length=32"]
+    emulator = [EMULATOR, "-cpu", "max,sve1024=on,sve-default-vector-length=128"]
     ran = run_program([*emulator, "./product"], copy, check=False)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-1000:]
     run_compiler([COMPILER, *flags, *wide, "-S", "product.c", "-o", "product.s"], copy)
     assert "fmla\tz" in (copy / "product.s").read_text()
+
+
+TILES = """
+import random, sys
+sys.path.insert(0, sys.argv[1])
+from polydl.model.types import I8, I32
+from polydl.target.products import in_matrices
+product = in_matrices("tile", I8, I8, I32)
+assert product.name == "tile_signed"
+sys.path.append(sys.argv[2])
+from tests.kernels.test_tiles import kernels_and_twins
+print(kernels_and_twins(random.Random(5), 4, [product]))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the vector code behind tiles, of x86")
+def test_the_new_product_computes_what_the_twin_computes(tmp_path: Path) -> None:
+    """Emulated, and by the vector code behind it."""
+    copy = checkout(tmp_path)
+    for block in files("extending.md"):
+        if block.title == "tdpbssd.diff":
+            perform(block, copy)
+    subprocess.run(["git", "apply", "tdpbssd.diff"], cwd=copy, env=environment(copy), check=True)
+    command = [sys.executable, "-c", TILES, str(copy), str(ROOT)]
+    made = subprocess.run(command, cwd=copy, env=environment(copy), capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr[-2000:]
+    assert "TILE_MULTIPLY(dpbssd" in made.stdout
+    (copy / "product.c").write_text(made.stdout)
+    for emulated in (["-DPOLYDL_EMULATE", "-Ipolydl/include"], []):
+        flags = ["-O1", "-march=native", "-Wno-psabi", "-std=gnu11", *emulated]
+        run_compiler(["gcc", *flags, "product.c", "-o", "product"], copy)
+        assert run_program(["./product"], copy, check=False).stdout == "done\n"
 
 
 def with_family(folder: Path, old: str = "", new: str = "") -> tuple[str, str]:

@@ -14,13 +14,16 @@ import pytest
 
 from polydl import pipeline
 from polydl.base import resources
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction
-from polydl.model.types import F32, F64
+from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, prologues
+from polydl.model.types import F32, F64, I8, I32
 from polydl.target.isa import isa
+from polydl.target.products import MMLA_8, Product
 from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
 from tests.kernels.test_products import kernels_and_twins
+from tests.kernels.test_tiles import BLOCKS
+from tests.kernels.test_tiles import kernels_and_twins as tiled_kernels
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
@@ -196,6 +199,107 @@ def test_inner_products(architecture: str, tmp_path: Path) -> None:
         assert (f"\t{name}\t" in text) == (level == since if name == "sdot" else level >= since), name
 
 
+MMLA = {
+    "bfmmla": "float32x4_t z, bfloat16x8_t x, bfloat16x8_t y|vbfmmlaq_f32",
+    "smmla": "int32x4_t z, int8x16_t x, int8x16_t y|vmmlaq_s32",
+    "ummla": "uint32x4_t z, uint8x16_t x, uint8x16_t y|vmmlaq_u32",
+    "usmmla": "int32x4_t z, uint8x16_t x, int8x16_t y|vusmmlaq_s32",
+}
+"""Instructions on blocks, with the C of their operands and their intrinsic."""
+SAME = """
+#include <arm_neon.h>
+#include <stdio.h>
+#include "polydl_emulate.h"
+static uint64_t state = 88172645463325252u;
+static uint32_t bits(void)
+{
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (uint32_t)(state >> 16);
+}
+static const uint16_t special[] = {
+    0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x8080, 0x7f7f, 0x7f80, 0xff80,
+    0x7fc0, 0xffc1, 0x7f81, 0x3f80, 0xbf80, 0xff7f, 0xffff, 0x0100, 0x2000, 0xa000,
+};
+static uint32_t word(int i)
+{
+    const uint32_t x = bits();
+    switch (i % 4) {
+    case 0: return x;
+    case 1: return special[x % 20] | (uint32_t)special[(x >> 8) % 20] << 16;
+    case 2: return (x & 0x87ff87ff) | 0x20002000; /* products that are hardly normal */
+    default: return (x & 0x80ff80ff) | 0x3f003f00;
+    }
+}
+FUNCTIONS
+int main(void)
+{
+    long wrong = 0, unequal = 0;
+    for (int i = 0; i < 60000; i++) {
+        uint32_t x[4], y[4], z[4], w[4], made[4];
+        for (int k = 0; k < 4; k++) x[k] = word(i), y[k] = word(i / 4), z[k] = i % 3 ? word(3) : word(i / 16);
+CHECKS
+    }
+    printf("%ld wrong of %d\\n", wrong, unequal > 100000);
+    return 0;
+}
+"""
+
+
+def test_the_emulation_of_blocks_is_bit_by_bit(tmp_path: Path) -> None:
+    """SMMLA and its like, and BFMMLA on numbers of all kinds: denormal ones, infinities, NaNs, sums that are rounded.
+    Each is the instruction in the emulator."""
+    functions, checks = "", ""
+    for name, told in MMLA.items():
+        operands, intrinsic = told.split("|")
+        z, x, y = (one.split()[0] for one in operands.split(", "))
+        checks += f"""
+        memcpy(w, z, 16);
+        polydl_emulated_{name}(w, x, y);
+        {{
+            {z} a; {x} b; {y} c;
+            memcpy(&a, z, 16), memcpy(&b, x, 16), memcpy(&c, y, 16);
+            a = {intrinsic}(a, b, c);
+            memcpy(made, &a, 16);
+        }}
+        for (int k = 0; k < 4; k++) wrong += w[k] != made[k], unequal += w[k] != z[k];"""
+    source = SAME.replace("FUNCTIONS", functions).replace("CHECKS", checks)
+    flags = ("-O2", "-ffp-contract=off", "-march=armv8.2-a+i8mm+bf16", f"-I{resources.headers()}")
+    assert _run(tmp_path, source, *flags) == "0 wrong of 1\n"
+
+
+@pytest.mark.parametrize("product", BLOCKS, ids=lambda product: product.name)
+def test_kernels_of_blocks(product: Product, tmp_path: Path) -> None:
+    """Copies, and rows of A as they are, of any number of steps; with the instruction, and with the vector code behind
+    it where the compiler has it not."""
+    source = tiled_kernels(random.Random(product.name), 4, [product])
+    wanted = product.instruction.removesuffix("_turned")
+    for architecture, there in (("armv8.2-a+i8mm+bf16", True), ("armv8-a", False), ("armv8.2-a+dotprod", False)):
+        flags = ("-O1", "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={architecture}")
+        assert _run(tmp_path, source, *flags) == "done\n"
+        made = (tmp_path / "program-program.s").read_text()
+        assert bool(re.search(rf"\t{wanted}\tv", made)) == there
+
+
+def test_a_block_stays_in_registers(tmp_path: Path) -> None:
+    """8 x 12 sums: 24 products, four loads of A, six of B and six shuffles in a step, and nothing is spilled."""
+    reductions = (Reduction(64, 16, 24), Reduction(2, 1, 12))
+    spec = MicrokernelSpec(I32, 8, 12, 2, 12, reductions, remainders=False, product=MMLA_8[I8, I8])
+    made = generate(spec)
+    text = (
+        "".join(prologues(spec))
+        + made.text
+        + f"void f({made.signature}) {{ {made.name}({', '.join(made.parameters)}); }}\n"
+    )
+    (tmp_path / "f.c").write_text(text)
+    run_compiler([COMPILER, *FLAGS, "-O2", "-march=armv8.2-a+i8mm", "-Wno-psabi", "-S", "f.c"], tmp_path)
+    lines = (tmp_path / "f.s").read_text().splitlines()
+    at = [number for number, line in enumerate(lines) if "\tsmmla\t" in line]
+    assert len(at) == 24
+    inside = lines[at[0] : at[-1]]
+    assert sum("\tzip" in line for line in lines) == 6
+    assert not any("[sp" in line and line.startswith(("\tstr\tq", "\tldr\tq")) for line in inside)
+
+
 OUTPUT = """\
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,7 +372,13 @@ def test_whole_outputs_for_long_vectors(name: str, element: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("left", "right", "sums", "instruction"),
-    [("unsigned char", "signed char", "int", "usdot"), ("polydl_bf16", "polydl_bf16", "float", "bfdot")],
+    [
+        ("unsigned char", "signed char", "int", "us"),
+        ("signed char", "unsigned char", "int", "us"),
+        ("signed char", "signed char", "int", "s"),
+        ("unsigned char", "unsigned char", "int", "u"),
+        ("polydl_bf16", "polydl_bf16", "float", "bf"),
+    ],
 )
 @pytest.mark.parametrize("machine", ["graviton-3", *SCALABLE.values()])
 def test_whole_outputs_of_narrow_types(
@@ -295,6 +405,7 @@ def test_whole_outputs_of_narrow_types(
     source.write_text(text)
     headers = ("-fopenmp", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
     pipeline.optimize(source, out, run=False, threads=3, machine=machine)
+    wanted = rf"\t{instruction}mmla\tv"
     if machine == "graviton-3":
         assert (
             _run(tmp_path, out.read_text(), "-O2", f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
@@ -304,5 +415,6 @@ def test_whole_outputs_of_narrow_types(
         name = next(name for name, of in SCALABLE.items() if of == machine)
         flags, emulator = _scalable(name, "sve+i8mm+bf16")
         assert _run(tmp_path, out.read_text(), *flags, *headers, emulator=emulator) == "0 wrong\n"
+        wanted = rf"\t{'bf' if sums == 'float' else 'us'}dot\tz"
     (made,) = (path.read_text() for path in tmp_path.glob("*.s"))
-    assert len(re.findall(rf"\t{instruction}\t{'v' if machine == 'graviton-3' else 'z'}", made)) >= 8
+    assert len(re.findall(wanted, made)) >= 8

@@ -8,6 +8,7 @@ import platform
 import random
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,11 @@ from polydl.base import resources
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, prologues
 from polydl.kernels.packing import pack_prologue
 from polydl.kernels.reference import loops
-from polydl.model.types import F32, I32
+from polydl.model.types import F32, I8, I32
 from polydl.rank.instruction_set import target_isa
 from polydl.target import preset
-from polydl.target.products import DOT_BF16, TILE_8, TILE_BF16, Product
-from polydl.target.schemes import TILE, scheme_of
+from polydl.target.products import DOT_BF16, MMLA_8, MMLA_BF16, TILE_8, TILE_BF16, Product
+from polydl.target.schemes import MMLA, TILE, scheme_of, tile_of
 from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS
 from tests.kernels.test_products import BITS, EMULATE, run
@@ -34,6 +35,7 @@ pytestmark = [
 ]
 
 PRODUCTS = [TILE_BF16, *TILE_8.values()]
+BLOCKS = [MMLA_BF16, *MMLA_8.values()]
 MACHINE = "xeon-8480plus"
 AMX = ("-march=native", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mamx-tile", "-mamx-bf16", "-mamx-int8")
 TARGETS = {
@@ -49,17 +51,20 @@ TARGETS = {
 
 def specification(rng: random.Random, product: Product) -> MicrokernelSpec:
     """A kernel as calls of copies, or of rows of A as they are, need it."""
-    m, n = rng.choice((16, 32, 48)), rng.choice((16, 32, 48, 80))
+    tile = tile_of(product)
+    assert tile is not None
+    words = tile.steps
+    m, n = tile.rows * rng.randint(1, 3), tile.columns * rng.choice((1, 2, 3, 5))
     known = bool(product.correction) or rng.random() < 0.7
     chunks, outer = rng.randint(0, 3) if known else 2, rng.randint(1, 2)
     in_place = not product.correction and rng.random() < 0.4
-    a_m, a_chunk = (16 * outer * max(1, chunks) + rng.randint(0, 3), 16) if in_place else (16, 16 * m)
+    a_m, a_chunk = (words * outer * max(1, chunks) + rng.randint(0, 3), words) if in_place else (words, words * m)
     return MicrokernelSpec(
-        F32 if product is TILE_BF16 else I32, m, n, a_m, rng.choice((None, n + rng.randint(0, 5))),
+        F32 if F32 in product.sums else I32, m, n, a_m, rng.choice((None, n + rng.randint(0, 5))),
         (
-            Reduction(outer, chunks * a_chunk, chunks * 16 * n),
-            Reduction(chunks if known else None, a_chunk, 16 * n),
-            Reduction(16, 1, n),
+            Reduction(outer, chunks * a_chunk, chunks * words * n),
+            Reduction(chunks if known else None, a_chunk, words * n),
+            Reduction(words, 1, n),
         ),
         rng.randint(0, 1), negate=rng.random() < 0.3, alpha=rng.random() < 0.3, product=product, in_place=in_place,
     )  # fmt: skip
@@ -68,9 +73,9 @@ def specification(rng: random.Random, product: Product) -> MicrokernelSpec:
 def call(spec: MicrokernelSpec, m: int, n: int, at_end: int, chunks: int) -> str:
     """C of a call beside one of the twin, on memory that ends where they may read: whole panels of copies, rows as far
     as they go."""
-    made, outer = generate(spec), spec.reductions[0]
-    steps = (outer.extent or 1) * chunks * 16
-    assert spec.a_m is not None
+    made, outer, tile = generate(spec), spec.reductions[0], spec.tile
+    assert spec.a_m is not None and tile is not None
+    steps = (outer.extent or 1) * chunks * tile.steps
     a = (max(1, m) - 1) * spec.a_m + max(1, steps) if spec.in_place else max(1, steps) * spec.m
     b = (steps + bool(spec.product.correction)) * spec.n or 1
     c_m = spec.c_m if spec.c_m is not None else spec.n + 3
@@ -78,6 +83,7 @@ def call(spec: MicrokernelSpec, m: int, n: int, at_end: int, chunks: int) -> str
     rest = "".join(f", {values[name]}" for name in made.parameters[5:])
     word = "(int)(bits() % 2 ? 0x3f80c000 : 0x40003f80)" if spec.dtype is F32 else "(int)bits()"
     size, odd = (max(1, m) - 1) * c_m + max(1, n), 2 if spec.in_place else 0
+    begins, ends = ("polydl_tiles_begin();", "polydl_tiles_end();") if tile.begins else ("", "")
     return f"""
     {{
         guarded a = take({a} * 4 + {odd}, {at_end}), b = take({b} * 4, {at_end}), c = take({size} * 4, {at_end});
@@ -87,19 +93,21 @@ def call(spec: MicrokernelSpec, m: int, n: int, at_end: int, chunks: int) -> str
         for (int i = 0; i < {a}; i++) A[i] = {word};
         for (int i = 0; i < {b}; i++) B[i] = {word};
         for (int i = 0; i < {size}; i++) C[i] = D[i] = ({spec.dtype.c})draw();
-        polydl_tiles_begin();
+        {begins}
         {made.name}({m}, {n}, (void *)A, B, C{rest});
-        polydl_tiles_end();
+        {ends}
         {made.name}_twin({m}, {n}, (void *)A, B, D{rest});
         if (memcmp(C, D, sizeof D)) printf("wrong {made.name} {m} {n}\\n");
         drop(a), drop(b), drop(c);
     }}"""
 
 
-def kernels_and_twins(rng: random.Random, count: int) -> str:
+def kernels_and_twins(rng: random.Random, count: int, products: Sequence[Product] = (*PRODUCTS, *BLOCKS)) -> str:
+    """A program that holds so many kernels of each product equal to their twins, on integers of any bits and on whole
+    bf16, in bits. Prints what is wrong, and that it is done."""
     parts, calls = [HARNESS, BITS], list[str]()
     before = dict[str, None]()
-    for product in PRODUCTS:
+    for product in products:
         for _ in range(count):
             spec = specification(rng, product)
             made = generate(spec)
@@ -122,7 +130,7 @@ def test_kernels_compute_their_meaning(target: str, tmp_path: Path) -> None:
     flags = ("-O1", "-ffp-contract=off", *TARGETS[target])
     assert run(tmp_path, source, flags) == "done\n"
     if target == "emulated":
-        for right, other in (("sum += ", "sum += 1 + "), ("POLYDL_TILE_LOAD(4,", "POLYDL_TILE_LOAD(5,")):
+        for right, other in (("sum += ", "sum += 1 + "), ("POLYDL_TILE_LOAD_A(4,", "POLYDL_TILE_LOAD_A(5,")):
             wrong = source.replace(right, other)
             assert wrong != source
             assert "wrong" in run(tmp_path, wrong, (*flags, "-w"))
@@ -219,6 +227,15 @@ def test_tiles_are_words_of_the_scheme() -> None:
     # Eight times the words of two FMAs per cycle.
     fast = sapphire.multiplying(TILE_BF16)
     assert 32 * 32 / TILE.cycles(fast, F32, (32, 32), 32, 32) == 256
+    # Four registers of sums and one of A beside one of B that is put together of two vectors; SMMLA in place of SDOT.
+    assert (MMLA.depth(MMLA_BF16), MMLA.run(MMLA_BF16, "A"), MMLA.run(MMLA_BF16, "B")) == (4, 4, 2)
+    assert MMLA.held(8, 12) == (4, 3) and all(MMLA.spare(m // 2, n // 4) >= 1 for m, n in MMLA.blocks(sapphire, F32))
+    graviton = target_isa(preset("graviton-3"))
+    assert graviton.has(MMLA_8[I8, I8]) and not sapphire.has(MMLA_8[I8, I8]) and not graviton.has(TILE_BF16)
+    assert not target_isa(preset("graviton-2")).has(MMLA_8[I8, I8])
+    # Two shuffles beside eight products of two words each, on four pipes.
+    taken = MMLA.cycles(graviton.multiplying(MMLA_8[I8, I8]), I32, (8, 12), 8, 12)
+    assert taken == pytest.approx((24 + 6) / 4 / 2)
     with pytest.raises(ValueError, match="no whole number of tiles"):
         MicrokernelSpec(F32, 8, 32, 1, 32, (Reduction(16, 1, 32),), product=TILE_BF16)
     with pytest.raises(ValueError, match="words of one"):

@@ -11,7 +11,7 @@ from polydl.schedule.limits import BLOCKS, Limits
 from polydl.schedule.loops import KernelLoops, Loop, LoopTransform, NestLoops
 from polydl.schedule.transform import stated
 from polydl.schedule.transforms.tile import Tile
-from polydl.target.products import BYTES, SINGLE, TILE, in_tiles, of_bytes
+from polydl.target.products import BYTES, MATRICES, SINGLE, in_matrices, of_bytes
 
 
 class Microkernel(LoopTransform, frozen=True):
@@ -38,8 +38,8 @@ class Microkernel(LoopTransform, frozen=True):
     statement: str = stated("")
     """The statement; may be left out when the nest has only one."""
     product: str = ""
-    """The inner product, where it is not that of the operands' types: `dot_8`, of groups of four bytes; `tile`, of
-    matrices in registers; `fma`, of single elements in the type of the sum (`target.products`)."""
+    """The inner product, where it is not that of the operands' types: `dot_8`, of groups of four bytes; `tile`
+    and `mmla`, of matrices in registers; `fma`, of single elements in the type of the sum (`target.products`)."""
 
     def applied(self, structure: NestLoops) -> NestLoops:
         if structure.nest.contraction is None:
@@ -62,14 +62,16 @@ class Microkernel(LoopTransform, frozen=True):
                 raise InputError(f"loop '{name}' cannot run inside the microkernel: it is not innermost in its tile")
             reductions.append(loop)
             loops.remove(loop)
-        if self.product not in ("", BYTES, SINGLE, TILE):
-            raise InputError(f"no inner product '{self.product}'", hint=f"there are {BYTES}, {TILE} and {SINGLE}")
+        if self.product not in ("", BYTES, SINGLE, *MATRICES):
+            known = ", ".join((BYTES, *MATRICES))
+            raise InputError(f"no inner product '{self.product}'", hint=f"there are {known} and {SINGLE}")
         operands = (structure.nest.contraction.left, structure.nest.contraction.right)
         if self.product == BYTES and not all(of_bytes(operand.element) for operand in operands):
             raise InputError(f"{BYTES} takes integers of 8 bits", hint="leave the product out")
         sums = structure.nest.contraction.element
-        if self.product == TILE and in_tiles(operands[0].element, operands[1].element, sums) is None:
-            raise InputError(f"{TILE} takes pairs of bf16 or integers of 8 bits", hint="leave the product out")
+        elements = (operands[0].element, operands[1].element, sums)
+        if self.product in MATRICES and in_matrices(self.product, *elements) is None:
+            raise InputError(f"{self.product} takes pairs of bf16 or integers of 8 bits", hint="leave the product out")
         inside = KernelLoops(rows, columns, tuple(reductions), self.product)
         return structure.after(self, loops=tuple(loops), kernel=inside)
 
