@@ -12,7 +12,7 @@ import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, optimized, peers_of
-from gemm_types import KINDS, Array, Kind, stored
+from gemm_types import KINDS, Array, Kind, peak_product, stored
 from native import KERNELS, bound_call, placed, prepare_once
 from sizes import ConvLayer, channel_block
 
@@ -115,5 +115,5 @@ def problem(layer: ConvLayer, images: int, given: argparse.Namespace) -> Problem
         lambda r, i: data(kind, layer, images, r, i),
         contenders,
         notes,
-        kind.inner,
+        peak_product(kind, given.isa),
     )

@@ -16,8 +16,10 @@ from sizes import GemmSize
 
 import polydl
 from polydl.learn.collect.problems import DTYPES
-from polydl.model.types import I8, U8
-from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, Product
+from polydl.model.types import I8, U8, element_type
+from polydl.rank.instruction_set import target_isa
+from polydl.target import detect
+from polydl.target.products import DOT_8, DOT_BF16, DOT_I16, FMA, MATRICES, Product, in_matrices
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,7 +39,7 @@ class Kind:
     prepacked: bool = True
     """Whether --prepack has something to pack: halves become floats in an array of their own before."""
     inner: Product = FMA
-    """The inner product whose peak it is compared with."""
+    """The inner product of vectors whose peak it is compared with, where the machine has no matrices for it."""
     rounded: Callable[[Array], Array] = lambda x: x
     """Sums as the peers give them, whose results have the type of the operands where these are floats."""
 
@@ -80,6 +82,17 @@ KINDS: Mapping[str, Kind] = {
     ),
 }  # fmt: skip
 """By the value of --dtype."""
+
+
+def peak_product(kind: Kind, isa: str | None) -> Product:
+    """The inner product whose peak shares are of: of the machine's matrices where it has them for these types and is
+    not kept to vectors."""
+    target = target_isa(detect(isa=isa))
+    a, b, sums = (element_type(name) for name in (kind.a, kind.b, kind.c))
+    found = (in_matrices(scheme, a, b, sums) for scheme in MATRICES)
+    return next((product for product in found if product is not None and target.has(product)), kind.inner)
+
+
 _NUMPY = {"uint8_t": np.uint8, "int8_t": np.int8, "int16_t": np.int16}
 SOURCE = KERNELS / "gemm_types.c"
 
@@ -145,5 +158,6 @@ def problem(dtype: str, size: GemmSize, given: argparse.Namespace) -> Problem:
     a, b = data(kind, GemmSize(size.workload, 1, 1, 1), np.random.default_rng(0), True)
     traffic = a.itemsize * size.M * size.K + b.itemsize * size.K * size.N + 4 * size.M * size.N
     return Problem(
-        size.name, size.operations, traffic, lambda r, i: data(kind, size, r, i), contenders, notes, kind.inner
-    )
+        size.name, size.operations, traffic, lambda r, i: data(kind, size, r, i), contenders, notes,
+        peak_product(kind, given.isa),
+    )  # fmt: skip

@@ -106,9 +106,27 @@ def _support() -> ctypes.CDLL:
     return loaded
 
 
+_IN_THREADS = """
+double product_peak(long steps, float *sink)
+{
+    double operations = 0;
+    float total = 0;
+#pragma omp parallel reduction(+ : operations, total)
+    {
+        float last = 0;
+        operations += polydl_tile_peak(steps, &last);
+        total += last;
+    }
+    *sink = total;
+    return operations;
+}
+"""
+"""As `kernels/product_peak.c`, of tiles."""
+
+
 @cache
 def _product_loop(product: Product) -> Any:
-    """C's `product_peak` for an inner product of groups."""
+    """C's `product_peak` for an inner product of groups, or of tiles."""
     sums, word = product.sums[0], product.word(product.sums[0])
     macros = {"GROUP": product.group, "SUMS": f"polydl_{sums.name}", "WORDS": f"polydl_{word.name}"}
     before = [
@@ -117,7 +135,13 @@ def _product_loop(product: Product) -> Any:
     ]
     defined = [f"#define {name} {text}\n" for name, text in (macros | {"MULTIPLY": f"polydl_{product.call}"}).items()]
     source = Path(_build.name) / f"peak_{product.name}.c"
-    source.write_text("".join([*before, *defined, (KERNELS / "product_peak.c").read_text(encoding="utf-8")]))
+    tiles = microkernel.peak_tiles(product)
+    if tiles is None:
+        after = (KERNELS / "product_peak.c").read_text(encoding="utf-8")
+    else:
+        template = microkernel.environment().get_template("tile_peak.c.j2")
+        after = template.render(tiles=tiles, t=sums, word=word, group=product.group) + _IN_THREADS
+    source.write_text("".join([*before, *defined, after]))
     loop = library(source).product_peak
     loop.restype = ctypes.c_double
     return loop
@@ -133,6 +157,8 @@ def peak_gflops(seconds: float = 0.01, repeats: int = 4, product: Product = FMA)
         begin = time.perf_counter()
         operations = loop(ctypes.c_long(steps), ctypes.byref(sink))
         taken = time.perf_counter() - begin
+        if operations == 0:
+            raise RuntimeError(f"the system does not let this process use the tiles of {product.name}")
         best = max(best, operations / taken / 1e9)
         steps = max(20_000, int(steps * seconds / repeats / taken))
     return best

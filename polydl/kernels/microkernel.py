@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import jinja2
@@ -423,7 +423,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tiles:
+class Tiles:
     """How a function for tiles holds them: of sums, numbered row by row from 0, then a column of A, then those of B."""
 
     of: Tile
@@ -433,26 +433,43 @@ class _Tiles:
     high: int
     """Tiles of sums along the rows."""
     wide: int
-    loops: tuple[ReductionText, ...]
-    """The reductions around a step, as the specification has them."""
-    step: ReductionText
-    """That over the words of a step."""
     spare: int
     """Tiles of B at a time."""
+    loops: tuple[ReductionText, ...] = ()
+    """The reductions around a step, as the specification has them."""
+    step: ReductionText | None = None
+    """That over the words of a step."""
+
+    @property
+    def words(self) -> int:
+        """Products of words in a step."""
+        return self.high * self.wide * self.of.rows * self.of.columns * self.of.steps
 
 
-def _tiles(spec: MicrokernelSpec) -> _Tiles | None:
-    """None for vectors."""
-    tile, product = spec.tile, spec.product
+def peak_tiles(product: Product) -> Tiles | None:
+    """The tiles with which the peak of a product is measured: the most efficient block. None for vectors."""
+    tile = tile_of(product)
     if tile is None:
         return None
-    high, wide = tile.held(spec.m, spec.n)
+    fitting = [(r, c) for r in range(1, tile.registers) for c in range(1, tile.registers) if tile.spare(r, c) >= 1]
+    return _held(tile, product, max(fitting, key=lambda one: (one[0] * one[1], min(one))))
+
+
+def _tiles(spec: MicrokernelSpec) -> Tiles | None:
+    """None for vectors."""
+    if spec.tile is None:
+        return None
     *loops, step = plain_loops(spec)
+    return replace(_held(spec.tile, spec.product, spec.tile.held(spec.m, spec.n)), loops=tuple(loops), step=step)
+
+
+def _held(tile: Tile, product: Product, held: tuple[int, int]) -> Tiles:
+    high, wide = held
     (rate,) = (rate for rates in product.rates.values() for rate in rates)
     macro = f"POLYDL_{tile.macros.upper()}"
     guard = f"defined({macro}) && (defined(POLYDL_EMULATE) || defined({MACROS[rate.feature]}))"
     spare = min(wide, tile.spare(high, wide))
-    return _Tiles(tile, product, guard, high, wide, tuple(loops), step, spare)
+    return Tiles(tile, product, guard, high, wide, spare)
 
 
 def _multiply(spec: MicrokernelSpec, name: str) -> str:

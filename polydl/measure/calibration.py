@@ -73,13 +73,16 @@ def block_shares(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
 
 def product_peaks(machine: Machine, toolchain: Toolchain) -> dict[str, float]:
     """10^9 operations per second of one core in each inner product of groups (`products.MEASURED`), by its name: the
-    FMA peak of `machine` times what the one reaches of the other, both in registers and in turn. Raises ToolchainError.
-    """
-    found = {}
+    FMA peak of `machine` times what the one reaches of the other, both in registers and in turn; of matrices where the
+    machine has them. Raises ToolchainError."""
+    found, target = {}, target_isa(machine)
     for name, product in MEASURED.items():
+        if not target.has(product):
+            continue
         long = long_vectors(machine.simd.isa)
         speeds = kernel_speeds(product.sums[0], (), SAMPLES, toolchain, SAMPLE_FLOPS, product, long).max(axis=0)
-        found[name] = round(machine.peak(F32) / 1e9 * float(speeds[0] / speeds[1]), 2)
+        if speeds[0] > 0:  # the system may refuse tiles
+            found[name] = round(machine.peak(F32) / 1e9 * float(speeds[0] / speeds[1]), 2)
     return found
 
 
@@ -108,10 +111,16 @@ def kernel_speeds(
     flops = [2.0 * product.group * k.spec.m * k.spec.n * n for k, n in zip(kernels, steps, strict=True)]
     reached = np.array([(1, 1, 1), *(_elements(kernel.spec) for kernel in kernels)]).max(axis=0)
     before = [microkernel.isa_prologue(e, long) for e in dict.fromkeys((F32, element, product.word(element)))]
+    tiles = microkernel.peak_tiles(product)
+    lanes = f"POLYDL_{element.name.upper()}_LANES"
+    most = 2 * product.group * (1 if tiles is None else tiles.words)
+    each = f"(long)({sample_flops} / ({most}{f' * ACCUMULATORS * {lanes}' if tiles is None else ''}))"
     text = (
         microkernel.environment()
         .get_template("microkernel_peak.c.j2")
         .render(
+            tiles=tiles,
+            steps=each,
             t=element,
             word=product.word(element),
             group=product.group,

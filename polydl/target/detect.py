@@ -53,7 +53,7 @@ def detect(
     machine = _with_processor(machine, processor, root)
     whole = _calibrated(machine, calibration_path(machine, calibrations))
     if isa is None or isa == whole.simd.isa:
-        return whole
+        return whole if isa is None else narrowed(whole, isa)
     return _calibrated(narrowed(whole, isa), calibration_path(machine, calibrations, isa))
 
 

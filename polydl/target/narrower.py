@@ -8,7 +8,7 @@ from polydl.base.errors import InputError, one_of
 from polydl.model.types import element_type
 from polydl.target.isa import LONG, isa
 from polydl.target.model import Machine, Provenance, Simd
-from polydl.target.products import features_of
+from polydl.target.products import features_of, vector_features
 
 _NARROWER = {"avx512": ("avx512", "avx2", "generic"), "avx2": ("avx2", "generic"), "none": ("generic",)} | {
     one.name: (one.name, "neon") for one in LONG
@@ -21,7 +21,8 @@ _FLAGS = {"avx512": (), "avx2": ("-mno-avx512f",), "generic": ("-mno-avx",)}
 
 
 def narrowed(machine: Machine, name: str) -> Machine:
-    """`machine` with no more than the instruction set `name` in use. Raises InputError where it has not even that.
+    """`machine` with no more than the vectors of the instruction set `name` in use, and no matrices. Raises InputError
+    where it has not even that.
 
     A core does as many vector operations per cycle as before, at most those of the instruction set's usual cores
     (target.isa): a peak that was measured on wider vectors is scaled by their widths, unless the pipes are narrower
@@ -35,7 +36,7 @@ def narrowed(machine: Machine, name: str) -> Machine:
         )
     target = isa(name)
     if name == machine.simd.isa:
-        return machine
+        return replace(machine, simd=replace(machine.simd, features=vector_features(machine.simd.features)))
     width = target.vector_bytes
     most = 2.0 * target.fmas * machine.frequency_ghz
     peaks = {

@@ -195,8 +195,8 @@ _SAME_BYTES = {
     "generic": (Rate("", 0.1, 16, 6),),
     SVE: (Rate("", 1.0, 1),),
 }  # fmt: skip
-DOT_SIGNED = Product("dot_signed", 4, I8, I8, (I32,), _SAME_BYTES)
-DOT_UNSIGNED = Product("dot_unsigned", 4, U8, U8, (I32,), _SAME_BYTES)
+DOT_SIGNED = Product("dot_signed", 4, I8, I8, (I32,), _SAME_BYTES, measured_as="dot_u8i8")
+DOT_UNSIGNED = Product("dot_unsigned", 4, U8, U8, (I32,), _SAME_BYTES, measured_as="dot_u8i8")
 """Groups of four integers of 8 bits of one sign (SDOT, UDOT): what stands behind matrices of them."""
 
 
@@ -205,7 +205,7 @@ def _in_tiles(of: Product, instruction: str, feature: str) -> Product:
     # words, which is eight times two FMAs of 16 lanes; done after 52. Not measured.
     return replace(
         of, name=of.name.replace("dot", "tile"), rates={"avx512": (Rate(feature, 8.0, 52),)}, function=of.call,
-        measured_as="", scheme="tile", behind=of, instruction=instruction,
+        measured_as=of.measured_as.replace("dot", "tile"), scheme="tile", behind=of, instruction=instruction,
     )  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def _in_blocks(of: Product, instruction: str, feature: str, latency: int) -> Pro
     # Software Optimization Guide. Not measured.
     return replace(
         of, name=of.name.replace("dot", "mmla"), rates={"neon": (Rate(feature, 2.0, latency),)}, function=of.call,
-        measured_as="", scheme="mmla", behind=of, instruction=instruction,
+        measured_as=of.measured_as.replace("dot", "mmla"), scheme="mmla", behind=of, instruction=instruction,
     )  # fmt: skip
 
 
@@ -284,13 +284,21 @@ IN_WORDS: Mapping[str, Product] = {
     )
 }  # fmt: skip
 """Those that read words of groups, by name."""
-MEASURED: Mapping[str, Product] = {p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[U8, I8])}
-"""Inner products whose rates `polydl machine --calibrate` measures, by name."""
+MEASURED: Mapping[str, Product] = {
+    p.name: p for p in (DOT_BF16, DOT_I16, DOT_8[U8, I8], TILE_BF16, TILE_8[U8, I8], MMLA_BF16, MMLA_8[U8, I8])
+}
+"""Inner products whose rates `polydl machine --calibrate` measures where a machine has them, by name."""
 
 
 def features_of(isa: str, flags: frozenset[str]) -> str:
     """Those of `flags` that are extensions of an instruction set, as `Simd.features` has them."""
     return " ".join(name for name, of in FEATURES.items() if of == isa and name in flags)
+
+
+def vector_features(features: str) -> str:
+    """Those of `Simd.features` whose instructions are vectors'."""
+    tiles = {rate.feature for of in MATRICES["tile"].values() for rates in of.rates.values() for rate in rates}
+    return " ".join(feature for feature in features.split() if feature not in tiles)
 
 
 def in_matrices(scheme: str, a: ElementType, b: ElementType, sums: ElementType) -> Product | None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from polydl.base import resources
 from polydl.base.errors import InputErrors, ToolchainError
 from polydl.measure import calibration
-from polydl.model.types import F32
+from polydl.model.types import F32, I8, U8
 from polydl.options import Options
 from polydl.rank.instruction_set import target_isa
 from polydl.target import Provenance, detect, preset
 from polydl.target.isa import isa
 from polydl.target.machine_files import dumps, loads
 from polydl.target.narrower import narrowed
-from polydl.target.products import MEASURED
+from polydl.target.products import MEASURED, TILE_8
 from polydl.target.register_blocks import block_cycles
 
 
@@ -32,11 +34,28 @@ def test_blocks_are_measured_and_found_again(monkeypatch: pytest.MonkeyPatch, tm
     assert detect(calibrations=tmp_path) == found
     some = next(iter(found.register_blocks))
     assert found.provenance[f"register_blocks.{some}"] is Provenance.MEASURED
-    assert set(found.product_gops) == set(MEASURED)
+    assert set(found.product_gops) == {name for name, one in MEASURED.items() if target_isa(known).has(one)}
     assert all(gops > 0 for gops in found.product_gops.values())
     assert found.provenance["product_gops.dot_bf16"] is Provenance.MEASURED
     assert loads(dumps(found)) == found
     assert found.fingerprint != known.fingerprint
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the vectors beside tiles are of x86")
+def test_products_of_matrices_are_measured_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulated, which is slow: estimates with these figures take vectors."""
+    monkeypatch.setattr(calibration, "SAMPLES", 1)
+    monkeypatch.setattr(calibration, "SAMPLE_FLOPS", 1e6)
+    machine, plain = preset("xeon-8480plus"), Options().toolchain()
+    emulated = replace(plain, cflags=(*plain.cflags, "-DPOLYDL_EMULATE", f"-I{resources.headers()}"))
+    found = calibration.product_peaks(machine, emulated)
+    assert set(found) == {"dot_bf16", "dot_i16", "dot_u8i8", "tile_bf16", "tile_u8i8"}
+    assert all(gops > 0 for gops in found.values())
+    slow = target_isa(replace(machine, product_gops=found))
+    assert slow.multiplying(TILE_8[I8, U8]).fmas < target_isa(machine).multiplying(TILE_8[I8, U8]).fmas / 10
+    # Where the compiler, or the system, has no tiles there is no figure.
+    narrow = replace(plain, cflags=(*plain.cflags, "-mno-amx-tile"))
+    assert set(calibration.product_peaks(machine, narrow)) == {"dot_bf16", "dot_i16", "dot_u8i8"}
 
 
 def test_a_measured_block_has_the_cycles_that_were_measured() -> None:
