@@ -163,7 +163,9 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1 - (len(every) - len(pieces))
     if copies < sum(_asks_for_memory(piece.block) for piece in pieces):
         raise Wrong("the loops as they were written are not in the output, for too little memory")
-    bodies = check_bodies(together, lambda isa, names: helpers(given.text, symbolic, given.cc, isa, names), symbolic.long)
+    bodies = check_bodies(
+        together, lambda isa, names: helpers(given.text, symbolic, given.cc, isa, names), symbolic.long
+    )
     statements = ", ".join(s.name for s in programs[key].scop.statements)
     where = f"for all sizes, in {len(pieces)} pieces of code"
     proved = [

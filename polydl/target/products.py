@@ -270,7 +270,7 @@ MACROS: Mapping[str, str] = {
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
     ARM_BF16: "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
     "svei8mm": "__ARM_FEATURE_SVE_MATMUL_INT8",
-    "svebf16": "__ARM_FEATURE_SVE_BF16",
+    "svebf16": "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC",
 }
 """What compilers define where they may use an extension."""
 
