@@ -148,9 +148,10 @@ class Tile:
 
 TILE = Tile(16, 16, 16, registers=8, macros="tile", begins=True)
 """Intel, Intrinsics Guide, "AMX"."""
-MMLA = Tile(2, 4, 2, registers=32, macros="mmla", sums=2, of_b=2, loads_a=1, shuffles=2)
+MMLA = Tile(2, 4, 2, registers=31, macros="mmla", sums=2, of_b=4, loads_a=1, shuffles=2)
 """Arm's SMMLA, USMMLA and BFMMLA: blocks of 2 x 2 sums in vectors of 16 bytes, two of them side by side. Two rows of
-words of B are interleaved to what two of the instructions read, so that vector code reads the same copy."""
+words of B are interleaved to what two of the instructions read, so that vector code reads the same copy. Where the
+last of the registers is needed, too, gcc 12 spills."""
 SCHEMES: Mapping[str, Scheme] = {"outer": OuterProduct(), "tile": TILE, "mmla": MMLA}
 """By the names that products have for them."""
 

@@ -229,13 +229,13 @@ def test_tiles_are_words_of_the_scheme() -> None:
     assert 32 * 32 / TILE.cycles(fast, F32, (32, 32), 32, 32) == 256
     # Four registers of sums and one of A beside one of B that is put together of two vectors; SMMLA in place of SDOT.
     assert (MMLA.depth(MMLA_BF16), MMLA.run(MMLA_BF16, "A"), MMLA.run(MMLA_BF16, "B")) == (4, 4, 2)
-    assert MMLA.held(8, 12) == (4, 3) and all(MMLA.spare(m // 2, n // 4) >= 1 for m, n in MMLA.blocks(sapphire, F32))
+    assert MMLA.held(10, 8) == (5, 2) and all(MMLA.spare(m // 2, n // 4) >= 1 for m, n in MMLA.blocks(sapphire, F32))
     graviton = target_isa(preset("graviton-3"))
     assert graviton.has(MMLA_8[I8, I8]) and not sapphire.has(MMLA_8[I8, I8]) and not graviton.has(TILE_BF16)
     assert not target_isa(preset("graviton-2")).has(MMLA_8[I8, I8])
-    # Two shuffles beside eight products of two words each, on four pipes.
-    taken = MMLA.cycles(graviton.multiplying(MMLA_8[I8, I8]), I32, (8, 12), 8, 12)
-    assert taken == pytest.approx((24 + 6) / 4 / 2)
+    # Four shuffles beside twenty products of two words each, on four pipes.
+    taken = MMLA.cycles(graviton.multiplying(MMLA_8[I8, I8]), I32, (10, 8), 10, 8)
+    assert taken == pytest.approx((20 + 4) / 4 / 2)
     with pytest.raises(ValueError, match="no whole number of tiles"):
         MicrokernelSpec(F32, 8, 32, 1, 32, (Reduction(16, 1, 32),), product=TILE_BF16)
     with pytest.raises(ValueError, match="words of one"):
