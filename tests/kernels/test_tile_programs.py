@@ -150,26 +150,23 @@ def test_packed_ahead_of_time(kind: str, tmp_path: Path) -> None:
     before, after, made = built(source, tmp_path, prepack=("B",), sizes={"M": 90, "N": 130, "K": 200})
     assert calls_of_tiles(made)
     rng = np.random.default_rng(4)
-    bytes_of = after.after_pack_bytes
-    bytes_of.restype = ctypes.c_size_t
+    after.after_pack_bytes.restype = ctypes.c_size_t
     for m, n, k in ((90, 130, 200), (90, 130, 200), (33, 130, 200), (5, 7, 9)):
         sizes = [ctypes.c_int(one) for one in (m, n, k)]
         a, b = (rng.integers(-8, 9, shape) for shape in ((m, k), (k, n)))
         a, b = (bf16(one) if floats else one.astype(np.int8) for one in (a, b))
+        functions = [before.before, after.after]
+        memory = np.zeros(after.after_pack_bytes(), np.uint8)
+        if (n, k) == (130, 200):
+            after.after_pack(pointer(b), pointer(memory))
+            functions.append(after.after_packed)
         results = []
-        for packed in (None, False, True):
+        for function in functions:
             c = np.ones((m, n), np.float32 if floats else np.int32)
-            if packed is None:
-                before.before(*sizes, pointer(c), pointer(a), pointer(b))
-            elif packed:
-                memory = np.zeros(bytes_of(*sizes), np.uint8)
-                after.after_pack(*sizes, pointer(b), pointer(memory))
-                after.after_packed(*sizes, pointer(c), pointer(a), pointer(b), pointer(memory))
-            else:
-                after.after(*sizes, pointer(c), pointer(a), pointer(b))
+            function(*sizes, *map(pointer, (c, a, b)), *([pointer(memory)] if function is after.after_packed else []))
             results.append(c)
-        np.testing.assert_array_equal(results[0], results[1])
-        np.testing.assert_array_equal(results[0], results[2])
+        for other in results[1:]:
+            np.testing.assert_array_equal(results[0], other)
 
 
 @pytest.mark.parametrize("machine", [MACHINE, "graviton-3"])
@@ -225,6 +222,32 @@ def test_a_convolution_of_bytes(machine: str, scheme: str, tmp_path: Path) -> No
         function(*map(pointer, (image, weights, out)))
         found.append(out)
     np.testing.assert_array_equal(*found)
+
+
+SPEEDUPS = {
+    (4, 4, 4): (1, 1), (16, 16, 8): (1, 1), (2048, 2048, 16): (1, 1.1), (8, 64, 512): (1, 4), (32, 32, 32): (1, 4),
+    (64, 64, 64): (1.2, 6), (256, 256, 256): (2, 8), (1024, 1024, 1024): (4, 8), (1024, 16, 1024): (1.2, 8),
+}  # fmt: skip
+"""By rows, columns and depth: between which figures the best variant with tiles is faster, by the estimates, than the
+best one without. Not where most of a tile is zeros or the output is all there is to move; eight times at most."""
+
+
+@pytest.mark.parametrize("kind", ["bf16", "bytes"])
+def test_estimates_of_tiles_are_sane(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    kinds = ("float", "polydl_bf16", "polydl_bf16") if kind == "bf16" else ("int32_t", "uint8_t", "int8_t")
+    path.write_text(HEAD + product(**dict(zip("cab", kinds, strict=True)), value=VALUES[kind]))
+    found = {}
+    for size in SPEEDUPS:
+        sizes = dict(zip("MNK", size, strict=True))
+        ranked = [
+            pipeline.rank(path, sizes=sizes, machine=MACHINE, isa=isa, threads=1, space="small").variants[0]
+            for isa in (None, "avx512")
+        ]
+        assert "product=tile" not in str(ranked[1].recipe)
+        found[size] = round(ranked[1].score / ranked[0].score, 2)
+        assert ("product=tile" in str(ranked[0].recipe)) == (found[size] > 1), (size, found)
+    assert all(least <= found[size] <= most for size, (least, most) in SPEEDUPS.items()), found
 
 
 def test_matrices_are_no_vectors() -> None:
