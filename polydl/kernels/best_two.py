@@ -35,9 +35,8 @@ class BestTwoUse:
     """Of x."""
     held: ElementType
     """Of a and b, which may be a longer type."""
-        if element not in ROW_TYPES or not held.holds(element) or element.is_int != held.is_int:
-            return ()
-        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element, held),)
+    long: str
+    """See `model.scop.Scop`."""
 
 
 class BestTwo(OfRows):
@@ -77,8 +76,9 @@ class BestTwo(OfRows):
         element, held, other = (array.element for array in arrays)
         if held is not other or len({array.name for array in arrays}) < 3 or moves != [1, 0, 0]:
             return ()
-    long: str
-    """See `model.scop.Scop`."""
+        if element not in ROW_TYPES or not held.holds(element) or element.is_int != held.is_int:
+            return ()
+        return (BestTwoUse(x0, below.body.target, best.body.target, how.combiner, element, held, where.options.long),)
 
     def cycles(self, use: BestTwoUse, shape: int, isa: Isa) -> Cycles:
         return Cycles(step=3 / isa.loads)

@@ -65,6 +65,8 @@ class ChangesUse:
     arguments: tuple[RowArgument, ...]
     own: tuple[str, ...]
     """Prologues of functions that the tests call."""
+    long: str
+    """See `model.scop.Scop`."""
 
 
 class RareChanges(OfRows):
@@ -103,7 +105,7 @@ class RareChanges(OfRows):
         signature = f"const ptrdiff_t n{declared}"
         template = environment().get_template("rare_changes.c.j2")
         body = template.render(t=t, v=f"polydl_{lanes_name(t)}", use=use, together=max(1, min(4, t.bytes)))
-        before = (*row_prologue(t), *([math_prologue(t), *use.own] if t.is_float else []))
+        before = (*row_prologue(t, use.long), *([math_prologue(t), *use.own] if t.is_float else []))
         text = stated(name, signature, self.meaning(use, shape), body)
         return RowFunction(name, text, signature, before, tuple(a.of for a in use.arguments))
 
@@ -171,6 +173,7 @@ class _Columns:
             tuple(meaning for _, meaning in both),
             tuple(self.builder.arguments),
             own_prologues([b.value for b in bodies], self.element, fast=self.builder.where.options.fast_math),
+            self.builder.where.options.long,
         )
 
     def _check_apart(self, at: int, target: Access) -> None:

@@ -50,8 +50,11 @@ class SegmentFunction:
     """File-scope C of `T name_on_threads(ptrdiff_t n, factors…)`, which adds up pieces of it on all threads."""
 
 
-def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementType | None]]) -> SegmentFunction:
-    """The function that adds up products. `given`: of each factor whether it moves, and the type of its table."""
+def segment_function(
+    element: ElementType, given: Sequence[tuple[bool, ElementType | None]], long: str
+) -> SegmentFunction:
+    """The function that adds up products. `given`: of each factor whether it moves, and the type of its table.
+    `long`: see `model.scop.Scop`."""
     factors = [SumFactor(f"x{number}", moves, table) for number, (moves, table) in enumerate(given)]
     summary = " * ".join(one.plain for one in factors)
     digest = hashlib.sha256(repr((element, factors)).encode()).hexdigest()[:8]
@@ -66,7 +69,7 @@ def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementTy
     }
     template = environment().get_template("segment_sum.c.j2")
     vectors, own, on_threads = (template.render(what=what, **values) for what in ("vectors", "sum", "on_threads"))
-    return SegmentFunction(str(values["name"]), (isa_prologue(element), vectors, own), on_threads)
+    return SegmentFunction(str(values["name"]), (isa_prologue(element, long), vectors, own), on_threads)
 
 
 def shares_function(table: ElementType) -> tuple[str, str]:
