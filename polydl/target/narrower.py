@@ -36,7 +36,9 @@ def narrowed(machine: Machine, name: str) -> Machine:
         )
     target = isa(name)
     if name == machine.simd.isa:
-        return replace(machine, simd=replace(machine.simd, features=vector_features(machine.simd.features)))
+        features = vector_features(machine.simd.features)
+        same = features == machine.simd.features
+        return machine if same else replace(machine, simd=replace(machine.simd, features=features))
     width = target.vector_bytes
     most = 2.0 * target.fmas * machine.frequency_ghz
     peaks = {
