@@ -38,7 +38,6 @@ PROGRAMS = {
 }
 """Those with sizes that are parameters."""
 Read = Callable[[Entry, Mapping[str, int]], tuple[Scop, ...]]
-ONLY_WITH_SIZES = ("wrap_around",)
 SHAPED_BY_NUMBERS = ("box_clamped_flat", "ising_energy", "max_pool_index", "torus_life")
 """Flat arrays of which rows are recovered as their sizes say where these are parameters. Where they are numbers other
 divisions of the numbers are found, or none."""
@@ -95,7 +94,7 @@ def small(entry: Entry) -> dict[str, int]:
     return {name: 5 + k if name in entry.runtime else v for k, (name, v) in enumerate(entry.sizes[0].items())}
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - set(ONLY_WITH_SIZES)))
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_sizes_put_in_are_sizes_read(name: str) -> None:
     entry = PROGRAMS[name]
     for values in (*entry.sizes, entry.bench, small(entry)):
@@ -128,13 +127,16 @@ def places(array: Array, touched: isl.Set) -> tuple[int, ...]:
     return isl.to_int(touched.min_val(address)), isl.to_int(touched.max_val(address))
 
 
-@pytest.mark.parametrize("name", ONLY_WITH_SIZES)
-def test_what_is_a_region_only_with_sizes_says_so(name: str) -> None:
-    entry = PROGRAMS[name]
-    (scop,) = filled(entry, entry.sizes[0])
+def test_what_is_a_region_only_with_sizes_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "stride.c"
+    path.write_text(
+        "void stride(int n, const float *restrict x, float *restrict y)\n"
+        "{\n    for (int i = 0; i < n; i++)\n        y[i] = 0.5f * x[(5 * i) % n];\n}\n"
+    )
+    (scop,) = parsed(path, Options()).program({"n": 64}).scops
     assert scop.symbolic is None and "not affine" in scop.only_with_sizes
     ranking = polydl.rank(scop, "small", "xeon-8480plus", threads=1)
-    others = polydl.pipeline.at_other_sizes(ranking, Options(sizes=entry.parameters(entry.sizes[0]))).other_sizes
+    others = polydl.pipeline.at_other_sizes(ranking, Options(sizes={"n": 64})).other_sizes
     assert isinstance(others, str) and scop.only_with_sizes in others
 
 
