@@ -240,6 +240,19 @@ def of_tvm(given: Mapping[str, Any], data: Arrays) -> Ready:
     return importlib.import_module("rival_tvm").ready(given, data)  # type: ignore[no-any-return]
 
 
+LINE = 64
+"""Bytes of a cache line, and of the widest vectors."""
+
+
+def aligned(array: Any) -> Any:
+    """A copy that begins with a line, as memory does that programs ask for; numpy's own begins 16 bytes behind one."""
+    room = np.empty(array.nbytes + LINE, dtype=np.uint8)
+    start = -room.ctypes.data % LINE
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def _seconds(call: Call) -> float:
     start = time.perf_counter()
     call()
@@ -263,7 +276,7 @@ def answer(values: Mapping[str, object]) -> None:
 def main() -> int:
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     with np.load(given["data"]) as stored:
-        data = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
+        data = {name: aligned(stored[name]) for name in stored.files}
     start = time.perf_counter()
     try:
         call, outputs = WORKERS[given["worker"]](given, data)
