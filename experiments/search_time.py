@@ -6,10 +6,10 @@ python experiments/search_time.py --rows resnet.jsonl --convolutions            
 python experiments/search_time.py --rows ten.jsonl --programs tests/programs --smallest 10 --before CHECKOUT --rounds 3
 python experiments/search_time.py --rows search_time.jsonl --shown                # what the file has, nothing is run
 
-Programs have the sizes called `bench` in their catalogue.toml, layers those of resnet whose channels are multiples of
-64. Rows are written as they come, and those that the file has are not made again, so that it goes on where it was
-stopped. With `--before` another checkout takes turns with this one. Processor seconds say about the same on a machine
-that does other work, wall seconds don't.
+Programs have the sizes called `bench` in their catalogue.toml, the longest texts come first, for they take longest;
+layers are those of resnet whose channels are multiples of 64. Rows are written as they come, and those that the file
+has are not made again, so that it goes on where it was stopped. With `--before` another checkout takes turns with this
+one. Processor seconds say about the same on a machine that does other work, wall seconds don't.
 """
 
 from __future__ import annotations
@@ -83,11 +83,6 @@ def layers() -> Iterator[Task]:
             yield Task(layer.name, (str(EXAMPLE), *(f"-D{name}={value}" for name, value in values.items())))
 
 
-def smallest(entries: Sequence[Entry], count: int) -> list[Entry]:
-    """The programs with the shortest texts."""
-    return sorted(entries, key=lambda entry: (len(entry.text), entry.name))[:count]
-
-
 def run(task: Task, checkout: Path, limit: float) -> tuple[float, float, int]:
     """Wall seconds, processor seconds and exit status of a process, which is ended after `limit` seconds."""
     with tempfile.TemporaryDirectory(prefix="polydl-search-time-") as folder:
@@ -150,7 +145,8 @@ def main() -> int:
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is run")
     given = options.parse_args()
     entries = [entry for entry in catalogue(given.programs).values() if not entry.refused]
-    entries = smallest(entries, given.smallest) if given.smallest else entries
+    entries.sort(key=lambda entry: (-len(entry.text), entry.name))
+    entries = entries[-given.smallest :] if given.smallest else entries
     tasks = list(layers()) if given.convolutions else list(map(of_entry, entries))
     if unknown := set(given.only or ()) - {task.name for task in tasks}:
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")

@@ -274,7 +274,9 @@ def optimize(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
     )
     if run or shutil.which(toolchain.cc):
-        diagnostics = check_compiles(text, toolchain, program.source, object_code=run)
+        # What was compiled piece by piece is read once more as a whole: names might meet.
+        whole = run and not all(one.compiled for one in done)
+        diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
     if o.curve:
@@ -391,12 +393,13 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
         ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, others_spent=spent,
         why_timed=order.why, correction=order.correction,
     )  # fmt: skip
+    code, tried = done.code, tuple[dict[str, int], ...]()
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
-    if done.code is not None and report.original.median <= _QUICK and pointed(scop) is None:
+    if code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
         elsewhere = replace(options, data={})  # what is given is of the tuned sizes
-        run_neighbours(scop, done.code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
-    return done
+        tried = run_neighbours(scop, code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
+    return replace(done, compiled=code is None or (not code.outside and (bool(tried) or not code.otherwise)))
 
 
 def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Progress | None = None) -> Optimized:

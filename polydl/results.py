@@ -197,6 +197,8 @@ class Optimized:
     correction: Correction | None = None
     """What times of earlier runs on this machine said of the estimates when it was chosen what to time (--no-learn: it
     is not asked)."""
+    compiled: bool = False
+    """All of its code was compiled, that for other sizes and the conditions between them too."""
 
     @property
     def spent(self) -> float:

@@ -46,8 +46,9 @@ class Effort:
     """Settings of isl's schedulers that are asked for schedules of a region, where the space has as many."""
     least_ways: int = 6
     least_checks: int = 8
-    """Of both what is left for files of any length. They are lowered from twice `in_full` on: the schedules of a region
-    are most of what a search finds."""
+    least_first: int = 8
+    """Of these, and of `first`, what is left for files of any length. They are lowered from twice `in_full` on: the
+    schedules of a region are most of what a search finds."""
     fused_bases: int = 40
     """Variants of the search that are tried as the base of a fused one."""
     fused_texts: int = 24
@@ -109,4 +110,5 @@ class Effort:
         half = min(1.0, 2 * part)
         fewer["ways"] = max(self.least_ways, round(half * self.ways))
         fewer["checks"] = max(self.least_checks, round(half * self.checks))
+        fewer["first"] = min(self.first, max(self.least_first, round(half * self.first)))
         return replace(self, **fewer, blocks=self.blocks.shorter(part), searched=self.searched.shorter(part))

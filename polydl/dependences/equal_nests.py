@@ -1,15 +1,18 @@
-"""Nests of a program that are equal up to the names of their statements and arrays: they are searched once."""
+"""Nests of a program that are equal up to the names of their statements and arrays, and to numbers such as 0.3 that
+they multiply by and add: they are searched once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from polydl.dependences.nests import Nest
 from polydl.model import isl
-from polydl.model.expr import affine_values
+from polydl.model.expr import Binary, Const, Expr, affine_values, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Assignment, Scop, Statement
+from polydl.model.types import literal_value
 
 _STATEMENT, _ARRAY = "statement", "array"
 
@@ -21,7 +24,9 @@ def arrays_of(nest: Nest) -> tuple[str, ...]:
 
 def first_equal(scop: Scop, nests: Sequence[Nest]) -> Mapping[str, Nest]:
     """By the name of each nest the first one that is equal to it: the same loops by name, domains, access relations,
-    operations, and types, sizes and kinds of arrays, in the order of `arrays_of`. Raises QuotaExceeded."""
+    operations, and types, sizes and kinds of arrays, in the order of `arrays_of`. Numbers that are no whole ones may
+    differ where they are added or multiplied by, which takes as long with any of them; where one stands in two places
+    of a statement, it does in both. Raises QuotaExceeded."""
     found: dict[str, Nest] = {}
     with quota(f"which nests of {scop.function} are equal"):
         for nest in nests:
@@ -63,7 +68,9 @@ def _same(one: Statement, other: Statement, places: Mapping[str, str]) -> bool:
     a, b = one.body, other.body
     if not isinstance(a, Assignment) or affine_values(a.value):
         return False  # functions of the iterators name their statement
-    if a != b or (one.iterators, one.descending) != (other.iterators, other.descending):
+    if not isinstance(b, Assignment) or replace(a, value=_numbered(a.value)) != replace(b, value=_numbered(b.value)):
+        return False
+    if (one.iterators, one.descending) != (other.iterators, other.descending):
         return False
     if len(one.accesses) != len(other.accesses) or _relative(one) != _relative(other):
         return False
@@ -73,6 +80,22 @@ def _same(one: Statement, other: Statement, places: Mapping[str, str]) -> bool:
     if any((x.write, x.exact, places[x.array]) != (y.write, y.exact, y.array) for x, y in pairs):
         return False
     return all(_renamed(x.relation).is_equal(_renamed(y.relation)) for x, y in pairs)
+
+
+def _numbered(value: Expr) -> Expr:
+    """An expression with numbers in place of its factors and terms that are no whole numbers, in their order."""
+    known: dict[str, Const] = {}
+
+    def one(at: Expr, *, free: bool) -> Expr:
+        if isinstance(at, Const):
+            number = literal_value(at.text)
+            if not free or number is None or number == int(number):
+                return at
+            return known.setdefault(at.text, Const(f"{len(known)}{at.text.lstrip('0123456789.eE+-')}"))
+        below = isinstance(at, Binary) and at.op in ("+", "-", "*")
+        return on_operands(at, lambda operand: one(operand, free=below))
+
+    return one(value, free=False)
 
 
 def _relative(statement: Statement) -> tuple[int, ...]:

@@ -16,7 +16,16 @@ from polydl.rank.ranker import Ranker
 from polydl.rank.rankers import of_contractions
 from polydl.rank.traffic import TrafficRanker, estimates_of
 from polydl.rank.tree_estimate import Far, footprints_of, tree_estimate
-from polydl.rank.whole import Known, distances, handed_over, program_estimate, tree_estimator
+from polydl.rank.whole import (
+    Known,
+    distances,
+    handed_over,
+    known_of,
+    part_estimate,
+    program_estimate,
+    reached,
+    tree_estimator,
+)
 from polydl.schedule.loops import LoopTransform, NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.tree import Sequence as InOrder
@@ -51,23 +60,34 @@ class Estimator:
     machine: Machine
     threads: int
     ranker: Ranker
-    _known: Known = field(init=False, repr=False, compare=False, default_factory=Known)
+    equal: Mapping[str, str] | None = None
+    """By the name of each nest that of the first one that is equal to it; None: this is found out."""
     _estimated: dict[str, list[_Estimated]] = field(init=False, repr=False, compare=False, default_factory=dict)
     """By the name of the first of equal nests what was estimated for any of them."""
 
     @cached_property
     def _far(self) -> dict[str, Far]:
         parts = [nest.statements for nest in self.nests]
-        return dict(zip((n.name for n in self.nests), distances(self.scop, parts, self.machine), strict=True))
+        return dict(
+            zip((n.name for n in self.nests), distances(self.scop, parts, self.machine, self._known), strict=True)
+        )
 
     @cached_property
     def _handed(self) -> dict[str, Estimate]:
-        found = handed_over(self.scop, [nest.statements for nest in self.nests], self.machine, self.threads)
+        parts = [nest.statements for nest in self.nests]
+        found = handed_over(self.scop, parts, self.machine, self.threads, self._known)
         return dict(zip((n.name for n in self.nests), found, strict=True))
 
     @cached_property
     def _first_equal(self) -> Mapping[str, Nest]:
-        return first_equal(self.scop, self.nests)
+        if self.equal is None:
+            return first_equal(self.scop, self.nests)
+        own = {nest.name: nest for nest in self.nests}
+        return {name: own[first] for name, first in self.equal.items()}
+
+    @cached_property
+    def _known(self) -> Known:
+        return known_of(self.nests, self._first_equal)
 
     def structures(self, nest: Nest, made: Sequence[NestLoops]) -> list[Estimate]:
         """Of structures of one nest. Raises QuotaExceeded where the ranker's exact analysis takes too long."""
@@ -103,7 +123,7 @@ class Estimator:
     def _model(self, nest: Nest, made: Sequence[NestLoops]) -> list[Estimate]:
         """What the model says, of equal nests with equal structures and equal traffic around them once."""
         far = self._far[nest.name]
-        around = tuple(self._reached(far, array) for array in arrays_of(nest))
+        around = tuple(reached(far, array, self.machine) for array in arrays_of(nest))
         known = self._estimated.setdefault(self._first_equal[nest.name].name, [])
         for one in known:
             if one.around == around and one.of == [structure.transforms for structure in made]:
@@ -111,10 +131,6 @@ class Estimator:
         found = estimates_of(self.scop, nest, made, self.machine, self.threads, far).each()
         known.append(_Estimated(around, [structure.transforms for structure in made], found))
         return found
-
-    def _reached(self, far: Far, array: str) -> tuple[object, ...]:
-        """What an estimate asks of the bytes since an array was touched: which caches hold as many."""
-        return tuple(far.get(array, 0.0) <= cache.usable for cache in self.machine.caches)
 
     def orders(self, nest: Nest, made: Sequence[Ordered]) -> list[Estimate]:
         """Of orders of one nest, each from its tree where some are in rows. Raises as `structures` does."""
@@ -131,6 +147,10 @@ class Estimator:
         names = {statement.name for statement in made.statements}
         together = [nest for nest in self.nests if nest.name in names]
         return tree_estimator(self.scop, self.nests, together, self.machine, self.threads)(made.tree)
+
+    def alone(self, made: Ordered) -> Estimate:
+        """Of one part that runs by itself, again and again."""
+        return part_estimate(self.scop, made.statements, made.tree, self.machine, self.threads, {}, self._known)
 
     def whole(self, tree: InOrder, base: Estimate | None = None) -> Estimate:
         """Of a whole program, with what a ranker corrected in the one that it was made from."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from polydl.dependences.equal_nests import arrays_of
 from polydl.dependences.nests import Nest
+from polydl.dependences.scalars import private_scalars
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
@@ -14,6 +16,7 @@ from polydl.rank.tree_estimate import Far, footprints_of, inside_estimate, tree_
 from polydl.schedule.part_storage import part_storage
 from polydl.schedule.tree import Node, kernels, own_statements
 from polydl.schedule.tree import Sequence as InOrder
+from polydl.schedule.tree_shape import tree_shape
 from polydl.target import Machine
 
 Names = tuple[str, ...]
@@ -30,6 +33,14 @@ HANDED = "handed"
 class Known:
     """What was found about parts of a program's trees, kept from variant to variant."""
 
+    equal: Mapping[Names, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """By the statements of nests that are equal to others the name of the first of these, and their own arrays in the
+    order in which equal ones have them: estimates of equal trees and bytes that are touched are found once."""
+    of_shapes: dict[Hashable, Estimate] = field(default_factory=dict)
+    """Estimates of parts that are such nests (`_shape`)."""
+    touched: dict[str, list[float | None]] = field(default_factory=dict)
+    """By the name of the first of equal nests the bytes that each touches of its arrays, in their order; None: nothing
+    is known of one."""
     footprints: dict[Names, Footprints] = field(default_factory=dict)
     distances: dict[tuple[tuple[Names, Held], ...], list[Far]] = field(default_factory=dict)
     estimates: dict[tuple[tuple[tuple[Names, Held], ...], int, int], tuple[Node, Estimate]] = field(
@@ -38,6 +49,18 @@ class Known:
     """By what all parts are, the place among them, and the identity of its tree, which is kept."""
     handed: dict[tuple[tuple[tuple[Names, Held], ...], int], list[Estimate]] = field(default_factory=dict)
     """By what all parts are and the number of threads."""
+
+
+def known_of(nests: Sequence[Nest], first_equal: Mapping[str, Nest]) -> Known:
+    """Nothing but which nests are equal (`equal_nests.first_equal`)."""
+    several = {first.name for name, first in first_equal.items() if first.name != name}
+    return Known(
+        {
+            _names(nest.statements): (first_equal[nest.name].name, arrays_of(nest))
+            for nest in nests
+            if first_equal[nest.name].name in several
+        }
+    )
 
 
 def distances(
@@ -71,6 +94,8 @@ def _distances(
                 since[name] = max(since.get(name, 0.0), bytes_)
             whole = sum(since.values())
             far |= {name: whole for name in own if name in earlier and name not in far}
+            if len(far) == len(own):
+                break
         found.append(far)
     return found
 
@@ -82,9 +107,16 @@ def _touched(
     size = machine.caches[-1].line_bytes
     touched: list[Mapping[str, float]] = []
     for part, buffers in zip(parts, held, strict=True):
+        first, arrays = kept.equal.get(_names(part), ("", ()))
+        if first in kept.touched and not buffers:
+            pairs = zip(arrays, kept.touched[first], strict=True)
+            touched.append({name: bytes_ for name, bytes_ in pairs if bytes_ is not None})
+            continue
         footprints = _footprints(scop, part, kept)
         box = tuple(Part(name, tuple(round(r) for r in work.ranges)) for name, work in footprints.works.items())
         sizes = dict(zip(footprints.arrays, footprints.touched([box], size)[0], strict=True))
+        if arrays:
+            kept.touched[first] = [sizes.get(name) for name in arrays]
         touched.append(sizes | {name: min(sizes[name], bytes_) for name, bytes_ in buffers if name in sizes})
     return touched
 
@@ -169,13 +201,44 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
     for place, part in enumerate(tree.children):
         key = whole, place, id(part)
         if key not in kept.estimates:
-            found = tree_estimate(_footprints(scop, own[place], kept), part, machine, threads, far[place])
+            found = part_estimate(scop, own[place], part, machine, threads, far[place], kept)
             for kernel in around[place]:
                 fused = _footprints(scop, kernel.fused, kept)
                 found += inside_estimate(fused, kernel, machine, threads, far[place])
             kept.estimates[key] = part, found + handed[place]
         total += kept.estimates[key][1]
     return total
+
+
+def part_estimate(
+    scop: Scop, some: Sequence[Statement], tree: Node, machine: Machine, threads: int, far: Far, known: Known
+) -> Estimate:
+    """Predicted seconds of a part of a program (`tree_estimate`), of equal trees of equal nests once."""
+    shape = _shape(scop, some, tree, far, machine, known)
+    if shape is not None and shape in known.of_shapes:
+        return known.of_shapes[shape]
+    found = tree_estimate(_footprints(scop, some, known), tree, machine, threads, far)
+    if shape is not None:
+        known.of_shapes[shape] = found
+    return found
+
+
+def reached(far: Far, array: str, machine: Machine) -> tuple[bool, ...]:
+    """What an estimate asks of the bytes since an array was touched: which caches hold as many."""
+    return tuple(far.get(array, 0.0) <= cache.usable for cache in machine.caches)
+
+
+def _shape(
+    scop: Scop, some: Sequence[Statement], tree: Node, far: Far, machine: Machine, known: Known
+) -> Hashable | None:
+    """What the estimate of the tree of one of several equal nests depends on; None of other parts."""
+    names = _names(some)
+    if names not in known.equal:
+        return None
+    first, arrays = known.equal[names]
+    shape = tree_shape(tree, {n: i for i, n in enumerate(names)}, {n: i for i, n in enumerate(arrays)})
+    private = private_scalars(scop)
+    return None if shape is None else (first, tuple((reached(far, n, machine), private.get(n)) for n in arrays), shape)
 
 
 def _in_textual_order(scop: Scop, names: Collection[str]) -> list[Statement]:

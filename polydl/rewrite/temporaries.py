@@ -57,21 +57,26 @@ def substituted(scop: Scop, names: Sequence[str]) -> Step | None:
 
 def forward(scop: Scop) -> Iterator[Step]:
     """Substitute the scalars between array elements and the products that they are factors of, where these become
-    contractions that a microkernel keeps in blocks of registers. Raises QuotaExceeded."""
+    contractions that a microkernel keeps in blocks of registers. Raises QuotaExceeded.
+
+    Steps are checked once it is known which are of use: of a hundred scalars none may be, and each check looks at all
+    of the program.
+    """
     names = _candidates(scop)
     while names:
-        made: list[Step] = []
-        wrong = set()
+        made: dict[str, Step] = {}
         for name in names:
-            last = applied(scop, made)
+            last = applied(scop, made.values())
             step = substituted(last, [users(last, name)[0].name])
-            if step is None or step.broken() is not None:
-                wrong.add(name)
-            else:
-                made.append(step)
-        kept = [name for name in names if name not in wrong] if wrong else _useful(scop, names, made[-1].after)
+            if step is not None:
+                made[name] = step
+        kept = list(made)
         if kept == names:
-            yield from made
+            kept = _useful(scop, names, applied(scop, made.values()))
+        if kept == names:
+            kept = [name for name, step in made.items() if step.broken() is None]
+        if kept == names:
+            yield from made.values()
             return
         names = kept
 

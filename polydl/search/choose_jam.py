@@ -9,14 +9,13 @@ from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Dependence
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.scop import Scop, Statement
-from polydl.rank.tree_estimate import footprints_of, tree_estimate
+from polydl.model.scop import Statement
+from polydl.rank.estimator import Estimator
 from polydl.schedule.innermost_passes import WRITTEN_OUT
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.transforms import Vectorize
 from polydl.schedule.tree import bands
 from polydl.schedule.tree_check import broken
-from polydl.target import Machine
 
 JAMS: tuple[tuple[int, ...], ...] = ((2,), (4,), (8,), (2, 2), (4, 2), (4, 4), (1, 4))
 """Iterations that are tried: of the loop right around a row, then of the one around that."""
@@ -28,15 +27,7 @@ _STEP = 2_000_000
 """isl operations that a check may take."""
 
 
-def best_jam(
-    scop: Scop,
-    part: Ordered,
-    found: Sequence[Dependence],
-    machine: Machine,
-    threads: int,
-    *,
-    reassociate: bool,
-) -> tuple[int, ...]:
+def best_jam(part: Ordered, found: Sequence[Dependence], estimator: Estimator, *, reassociate: bool) -> tuple[int, ...]:
     """The iterations of the loops around its rows that a part had better take together; empty: one. Raises
     QuotaExceeded.
 
@@ -46,20 +37,18 @@ def best_jam(
     if _written_out(part) or not all(_rectangular(s) for s in part.statements):
         return ()
     order = 0 if reassociate else 1
-    footprints = footprints_of(scop, part.statements)
-
-    def score(jam: tuple[int, ...]) -> float:
-        return tree_estimate(footprints, part.after(Vectorize((), order, jam)).tree, machine, threads).score
-
-    least = score(()) * PROMISE
+    least = estimator.alone(part.after(Vectorize((), order))).score * PROMISE
     made = {jam: part.after(Vectorize((), order, jam)) for jam in JAMS}
     most = WRITTEN_OUT // len(part.statements)
     other = [jam for jam in JAMS if math.prod(jam) <= most and _written_out(made[jam]) == sum(n > 1 for n in jam)]
-    promising = sorted((one for one in ((score(jam), jam) for jam in other) if one[0] < least), key=lambda one: one[0])
+    promising = sorted(
+        (one for one in ((estimator.alone(made[jam]).score, jam) for jam in other) if one[0] < least),
+        key=lambda one: one[0],
+    )
     for _, jam in promising[:_CHECKED]:
         try:
             with quota(f"rows of {part.name} together", _STEP):
-                if broken(scop, part.statements, made[jam].tree, found, reassociate=reassociate) is None:
+                if broken(estimator.scop, part.statements, made[jam].tree, found, reassociate=reassociate) is None:
                     return jam
         except QuotaExceeded:
             return ()  # the row of one iteration is there as well

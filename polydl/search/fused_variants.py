@@ -220,10 +220,9 @@ def _in_rows(
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
         large = {part.name: _large_outputs(scop, part.statements, machine, anew=_anew(part)) for part in several}
-        found, threads = base.origin.dependences, estimator.threads
         for part in several:
             if part.key not in jams:
-                jams[part.key] = part, best_jam(scop, part, found, machine, threads, reassociate=reassociate)
+                jams[part.key] = part, best_jam(part, base.origin.dependences, estimator, reassociate=reassociate)
         if any(jams[part.key][1] for part in several):
             yield _each(parts, {part.name: Vectorize((), order, jams[part.key][1]) for part in several})
         if any(large.values()):

@@ -43,6 +43,7 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
 def _checkout(folder: Path, main: str) -> Path:
     """A checkout whose polydl is this text."""
     (folder / "polydl").mkdir(parents=True)
+    (folder / "polydl" / "__init__.py").write_text("")
     (folder / "polydl" / "__main__.py").write_text(main)
     return folder
 
@@ -78,14 +79,14 @@ def test_search_times_go_on_where_they_were_stopped(
     for more in (["--rounds", "1"], ["--rounds", "2"], ["--shown"]):
         monkeypatch.setattr(sys, "argv", [*command, *more])
         assert search_time.main() == 0
-    both = [("gemm_plain", search_time.ROOT.name), ("gemm_plain", tmp_path.name)]
-    both += [(other, place) for other in ("saxpy_unrolled",) for _, place in both]
+    places = search_time.ROOT.name, tmp_path.name
+    both = [(name, place) for name in ("saxpy_unrolled", "gemm_plain") for place in places]  # the longest text first
     assert ran == both * 2
     assert len(rows_of(rows, search_time.Row)) == 8
     last = capsys.readouterr().out.splitlines()[-2:]
     assert [line.split() for line in last] == [
-        ["saxpy_unrolled", "1.00", "5.00", "1.00", "6.00"],
-        ["gemm_plain", "1.00", "3.00", "1.00", "4.00"],
+        ["gemm_plain", "1.00", "5.00", "1.00", "6.00"],
+        ["saxpy_unrolled", "1.00", "3.00", "1.00", "4.00"],
     ]
 
 

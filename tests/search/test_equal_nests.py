@@ -13,7 +13,12 @@ from polydl.dependences.equal_nests import first_equal
 from polydl.dependences.nests import Nest, nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
-from polydl.rank import estimator
+from polydl.options import Options
+from polydl.pipeline import with_fused
+from polydl.rank import estimator, whole
+from polydl.rank.estimator import Estimator
+from polydl.rank.traffic import TrafficRanker
+from polydl.rank.tree_estimate import tree_estimate
 from polydl.search import legal_ways
 
 PRODUCT = "for (int i = 0; i < {m}; i++) for (int j = 0; j < 48; j++) for (int k = 0; k < 32; k++) {c} += {a} * {b};\n"
@@ -59,9 +64,67 @@ def test_equal_up_to_names(tmp_path: Path, second: str, equal: bool) -> None:
     assert found_in(scop_of(tmp_path, FIRST, second)) == {"S0": "S0", "S1": "S0" if equal else "S1"}
 
 
+SMOOTH = "for (int i = 1; i < 39; i++) for (int j = 1; j < 31; j++) {}[i][j] = {};\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ("0.3f * A[i][j] + 0.7f * A[i][j - 1]", "0.25f * A[i][j] + 0.9f * A[i][j - 1]", True),
+        ("0.3f * A[i][j] + 0.3f * A[i][j - 1]", "0.25f * A[i][j] + 0.25f * A[i][j - 1]", True),
+        ("0.3f * A[i][j] + 0.3f * A[i][j - 1]", "0.25f * A[i][j] + 0.9f * A[i][j - 1]", False),  # one number or two
+        ("0.3f * A[i][j]", "0.3 * A[i][j]", False),  # of another type
+        ("0.3f * A[i][j]", "2.0f * A[i][j]", False),
+        ("0.3f * A[i][j]", "0.0f * A[i][j]", False),
+        ("A[i][j] / 0.3f", "A[i][j] / 0.5f", False),  # a power of two is multiplied by
+    ],
+)
+def test_equal_up_to_numbers(tmp_path: Path, first: str, second: str, equal: bool) -> None:
+    loops = SMOOTH.format("D", first), SMOOTH.format("D", second)
+    assert found_in(scop_of(tmp_path, *loops)) == {"S0": "S0", "S1": "S0" if equal else "S1"}
+
+
 def test_values_that_name_their_statement_are_not_compared(tmp_path: Path) -> None:
     loop = "for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) {}[i][j] = i + j;\n"
     assert found_in(scop_of(tmp_path, loop.format("C"), loop.format("F"))) == {"S0": "S0", "S1": "S1"}
+
+
+STEP = (
+    "for (int i = 1; i < {n}; i++) for (int j = 1; j < {n}; j++) {b}[i][j] = {c}f * ({a}[i - 1][j] + {a}[i][j + 1]);\n"
+)
+
+
+def test_whole_programs_are_estimated_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each variant with rows, fused or not, nests by nests: with equal ones once, and each by itself."""
+    body = "".join(
+        STEP.format(n=1500, a=a, b=b, c=c) for a, b, c in (("A", "B", 0.3), ("B", "A", 0.4), ("A", "C", 0.7))
+    )
+    path = tmp_path / "steps.c"
+    names = ", ".join(f"float {name}[restrict 1501][1501]" for name in "ABC")
+    path.write_text(f"void steps({names})\n{{\n#pragma scop\n{body}#pragma endscop\n}}\n")
+    o = Options(machine="epyc-zen5", threads=2)
+    (scop,) = load(path).scops
+    found = with_fused(polydl.rank(scop, options=o), o).variants
+    origin = next(variant.origin for variant in found if any(part.rows for part in variant.parts))
+    program = origin.scop
+    parts = nests(program, origin.dependences)
+    own = [one for one in found if one.program is program]
+    made: list[object] = []
+
+    def counted(*given: object) -> object:
+        made.append(given)
+        return tree_estimate(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(whole, "tree_estimate", counted)
+    each, together = (
+        Estimator(program, parts, o.target(), 2, TrafficRanker(), equal)
+        for equal in ({nest.name: nest.name for nest in parts}, None)
+    )
+    expected = [each.whole(one.tree) for one in own]
+    one_by_one = len(made)
+    assert [together.whole(one.tree) for one in own] == expected
+    assert len(made) - one_by_one < 0.75 * one_by_one
+    assert [together.alone(part) for part in own[0].parts] == [each.alone(part) for part in own[0].parts]
 
 
 def alone(scop: Scop, parts: Sequence[Nest]) -> Mapping[str, Nest]:

@@ -6,11 +6,13 @@ import dataclasses
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import polydl
+from polydl import pipeline
 from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import dependences
@@ -18,6 +20,7 @@ from polydl.dependences.scalars import private_depth, private_scalars
 from polydl.frontend import load
 from polydl.locality.contiguity import _Progression, _seen_before, _Subscript
 from polydl.lower.emit import generate
+from polydl.measure import check_compiles
 from polydl.model.scop import Scop
 from polydl.search import variant as variants
 from polydl.search.sizes.choose import Choice
@@ -108,7 +111,7 @@ def test_effort_falls_with_the_statements_of_a_file() -> None:
     less = usual.of_file(48)
     assert (less.statements, less.fused_bases, less.fused_texts, less.measured) == (1500, 20, 12, 75_000)
     assert (less.blocks.characters, less.searched.characters) == (75_000, 50_000)
-    assert usual.of_file(10**6).fused_texts == 1
+    assert (usual.of_file(10**6).fused_texts, usual.of_file(10**6).first) == (1, 8)
     assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
 
 
@@ -173,3 +176,27 @@ def test_a_variant_whose_code_is_too_much_is_left_out_alone(monkeypatch: pytest.
     chosen, refused = order.next({}), order.illegal
     assert refused == (f"{first.id}: code generation needs more than 3 isl operations",)
     assert chosen and first.id not in {one.id for one in chosen}
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_what_was_compiled_piece_by_piece_is_only_read_as_a_whole(
+    quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code for other sizes is compiled where it is run beside the tuned ones: not where the original takes long."""
+    wanted: list[bool] = []
+
+    def compiles(*given: Any, object_code: bool) -> Any:
+        wanted.append(object_code)
+        return check_compiles(*given, object_code=object_code)
+
+    monkeypatch.setattr(pipeline, "check_compiles", compiles)
+    monkeypatch.setattr(pipeline, "timer_of", lambda *_: None)
+    monkeypatch.setattr(pipeline, "choose", lambda report, variants, ranked: variants[0])
+    if not quick:
+        monkeypatch.setattr(pipeline, "_QUICK", 0.0)
+    loops = "for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) for (int k = 0; k < n; k++)"
+    arrays = ", ".join(f"float {name}[restrict n][n]" for name in "abc")
+    text = f"void f(int n, {arrays}) {{ {loops} c[i][j] += a[i][k] * b[k][j]; }}"
+    done = polydl.optimize(text, tmp_path / "out.c", sizes={"n": 48}, space="small", top_k=1, threads=1)
+    assert done.scops[0].code is not None and done.scops[0].code.otherwise
+    assert wanted == [not quick]

@@ -184,7 +184,7 @@ def _scores(point: SizePoint, candidates: Sequence[Candidate], setting: Setting)
             there = point if one.base is candidates[0].base else _at(one.base, point)
             if there is None:
                 return None
-            at[key] = there, estimator_at(there, setting.machine, setting.threads), {}
+            at[key] = there, estimator_at(there, setting.machine, setting.threads, one.base.equal), {}
         there, estimator, known = at[key]
         new = [part for part in one.parts if part.key not in known]
         known |= zip((part.key for part in new), parts_at_sizes(there.scop, new, there.nests), strict=True)

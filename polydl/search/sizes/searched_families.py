@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from polydl.base.effort import Effort
-from polydl.base.errors import InputError
+from polydl.base.errors import InputError, QuotaExceeded
 from polydl.dependences.analysis import Dependence
+from polydl.dependences.equal_nests import first_equal
 from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop, Storage
 from polydl.rewrite.canonical import canonical
@@ -33,13 +35,22 @@ _ROW = 1024
 """Iterations of a tile that one thread runs as a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Base:
     """A program with its sizes as parameters."""
 
     scop: Scop
     dependences: tuple[Dependence, ...]
     nests: tuple[Nest, ...]
+
+    @cached_property
+    def equal(self) -> Mapping[str, str]:
+        """By the name of each nest that of the first one that is equal to it at all sizes; its own where comparing them
+        takes too long."""
+        try:
+            return {name: first.name for name, first in first_equal(self.scop, self.nests).items()}
+        except QuotaExceeded:
+            return {nest.name: nest.name for nest in self.nests}
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,7 @@ def nearest_possible(context: isl.Set, ranges: Ranges, wanted: Mapping[str, int]
     return None if left.is_empty() else found
 
 
-def estimator_at(point: SizePoint, machine: Machine, threads: int) -> Estimator:
-    """Estimates of the program at some sizes: one for all of its nests, since each needs what the others touch."""
-    return Estimator(point.scop, point.nests, machine, threads, TrafficRanker())
+def estimator_at(point: SizePoint, machine: Machine, threads: int, equal: Mapping[str, str] | None = None) -> Estimator:
+    """Estimates of the program at some sizes: one for all of its nests, since each needs what the others touch.
+    `equal`: by the name of each nest that of the first one that is equal to it at all sizes."""
+    return Estimator(point.scop, point.nests, machine, threads, TrafficRanker(), equal)
