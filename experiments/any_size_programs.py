@@ -70,7 +70,8 @@ class Point:
         """Seconds of a peer over those of the output for every size: the median of the ratios within each round; None
         where it was not timed."""
         theirs = self.times.get(peer)
-        return theirs and statistics.median(t / mine for t, mine in zip(theirs, self.times["any"], strict=True))
+        pairs = zip(theirs or (), self.times["any"] if theirs else (), strict=True)
+        return statistics.median(t / mine for t, mine in pairs) if theirs else None
 
 
 def with_parameters(entry: Entry, folder: Path) -> Entry:
