@@ -27,13 +27,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import programs
 from bench import geomean
+from common import RowFile
 from output import commit
-from rows import add, rows_of
 
 import polydl
 from polydl.base.errors import PolyDLError
@@ -128,6 +128,11 @@ def points(entry: Entry, given: argparse.Namespace, folder: Path, known: Sequenc
         yield Point(entry.name, values, times, said, commit(), wrong)
 
 
+def points_of(file: RowFile) -> list[Point]:
+    """Those that a file has. Raises SystemExit for one that is no such file."""
+    return [Point(**values) for values in file.rows()]
+
+
 def shown(point: Point) -> str:
     """One line for people."""
     sizes = ",".join(f"{name}={value}" for name, value in point.sizes.items())
@@ -205,19 +210,20 @@ def main() -> int:
         options.error("--rows and --outputs are needed, unless nothing is run")
     given.outputs.mkdir(parents=True, exist_ok=True)
     given.begin = time.perf_counter()
+    file = RowFile(given.rows, tuple(field.name for field in fields(Point)))
     failed: dict[str, str] = {}
     for name in () if given.shown else names:
         if time.perf_counter() - given.begin > given.until:
             break
         with tempfile.TemporaryDirectory(prefix="polydl-any-size-") as folder:
             try:
-                for point in points(entries[name], given, Path(folder), rows_of(given.rows, Point)):
-                    add(given.rows, point)
+                for point in points(entries[name], given, Path(folder), points_of(file)):
+                    file.add(asdict(point))
                     print(shown(point), flush=True)
             except PolyDLError as error:
                 failed[name] = str(error)
                 print(f"{name}: {error}", flush=True)
-    found = rows_of(given.rows, Point)
+    found = points_of(file)
     summary(found)
     return 1 if failed or any(point.wrong for point in found) else 0
 

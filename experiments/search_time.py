@@ -25,10 +25,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from rows import add, rows_of
+from common import RowFile
 from sizes import conv_layers
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +105,11 @@ def run(task: Task, checkout: Path, limit: float) -> tuple[float, float, int]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, status
 
 
+def rows_of(file: RowFile) -> list[Row]:
+    """Those that a file has. Raises SystemExit for one that is no such file."""
+    return [Row(**values) for values in file.rows()]
+
+
 def show(rows: Sequence[Row]) -> None:
     """The programs that take longest, and where there are two checkouts the medians of both."""
     of: dict[tuple[str, str], list[Row]] = {}
@@ -152,16 +157,17 @@ def main() -> int:
         sys.exit(f"no program is called {', '.join(sorted(unknown))}")
     tasks = [task for task in tasks if given.only is None or task.name in given.only]
     checkouts = {"this": ROOT} | ({str(given.before.resolve()): given.before.resolve()} if given.before else {})
-    known = {(row.program, row.checkout, row.round) for row in rows_of(given.rows, Row)}
+    file = RowFile(given.rows, tuple(field.name for field in fields(Row)))
+    known = {(row.program, row.checkout, row.round) for row in rows_of(file)}
     begin = time.perf_counter()
     for number, task, (name, checkout) in itertools.product(range(given.rounds), tasks, checkouts.items()):
         if given.shown or time.perf_counter() - begin > given.seconds:
             break
         if (task.name, name, number) not in known:
             row = Row(task.name, name, number, *run(task, checkout, given.limit))
-            add(given.rows, row)
+            file.add(asdict(row))
             print(f"{task.name:28} {row.wall:8.2f} {row.processor:12.2f}  {row.status or ''}", flush=True)
-    show(rows_of(given.rows, Row))
+    show(rows_of(file))
     return 0
 
 

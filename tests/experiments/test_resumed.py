@@ -1,43 +1,18 @@
-"""Experiments that go on where they were stopped: rows as they come, outputs that stay, processes that are timed."""
+"""Experiments that go on where they were stopped: outputs that stay, processes that are timed."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import any_size_programs
 import pytest
 import search_time
-from rows import add, rows_of
+from common import RowFile
 
 import polydl
 from tests.programs.corpus import catalogue
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    name: str
-    figures: tuple[float, ...]
-
-
-def test_rows_come_back_in_their_order(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    assert rows_of(path, _Row) == []
-    rows = [_Row("a", (1.0, 0.5)), _Row("b", ())]
-    for row in rows:
-        add(path, row)
-    assert rows_of(path, _Row) == rows
-
-
-def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    add(path, _Row("a", ()))
-    with path.open("a") as file:
-        file.write('{"name": "cut of')
-    with pytest.raises(SystemExit, match=r"rows\.jsonl:2 is no _Row"):
-        rows_of(path, _Row)
 
 
 def _checkout(folder: Path, main: str) -> Path:
@@ -82,7 +57,7 @@ def test_search_times_go_on_where_they_were_stopped(
     places = search_time.ROOT.name, tmp_path.name
     both = [(name, place) for name in ("saxpy_unrolled", "gemm_plain") for place in places]  # the longest text first
     assert ran == both * 2
-    assert len(rows_of(rows, search_time.Row)) == 8
+    assert len(search_time.rows_of(RowFile(rows, ()))) == 8
     last = capsys.readouterr().out.splitlines()[-2:]
     assert [line.split() for line in last] == [
         ["gemm_plain", "1.00", "5.00", "1.00", "6.00"],

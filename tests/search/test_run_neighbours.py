@@ -13,6 +13,7 @@ from polydl.lower.emit import Generated
 from polydl.lower.splice import guarded
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.scop import Scop
+from polydl.search.default_sizes import touched_bytes
 from polydl.search.sizes.run_neighbours import Reload, neighbouring_sizes, run_neighbours
 
 TEXT = """\
@@ -54,6 +55,19 @@ def test_each_parameter_one_more_and_one_less(path: Path) -> None:
         {"n": 33, "lda": 36},
         {"n": 31, "lda": 36},
     ]
+
+
+def test_of_much_data_each_parameter_is_changed_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more, or one less where there is no room for one more."""
+    found = [{"n": 32, "lda": 37}, {"n": 33, "lda": 36}]
+    assert [sizes for sizes, _ in neighbouring_sizes(at(path, 32, 36), beside(path, 32, 36), twice=False)] == found
+    last = [sizes for sizes, _ in neighbouring_sizes(at(path, 40, 40), beside(path, 40, 40), twice=False)]
+    assert last == [{"n": 40, "lda": 41}, {"n": 39, "lda": 40}]
+    given = at(path, 32, 36), Generated((), VARIANT), beside(path, 32, 36), Toolchain(), OPTIONS
+    data = touched_bytes(given[0])
+    for most, count in ((data, 4), (data - 1, 2)):
+        monkeypatch.setattr("polydl.search.sizes.run_neighbours.LARGE", most)
+        assert len(run_neighbours(*given)) == count
 
 
 def test_conditions_lead_to_the_original_loops(path: Path) -> None:

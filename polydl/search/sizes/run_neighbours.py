@@ -2,7 +2,8 @@
 
 A variant is made for values of the function's integer parameters; for others the output runs the loops as they were
 written. Both lie behind one `if`, which is run here, whole, at sizes beside the tuned ones: each parameter one more and
-one less. A leading dimension that is a parameter so gets larger than the row.
+one less; where there are much data, once alone, since each size is run with several inputs. A leading dimension that is
+a parameter so gets larger than the row.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from polydl.measure.session import Builder, setting_for
 from polydl.measure.unit import size_guards
 from polydl.measure.verify import verify
 from polydl.model.scop import Scop
+from polydl.search.default_sizes import touched_bytes
 
 MOST = 6
 """Sizes that are tried."""
+LARGE = 32 << 20
+"""Bytes of data beyond which each parameter is changed once."""
 _INT_MAX = 2**31 - 1
 
 Reload = Callable[[Mapping[str, int]], Scop]
@@ -31,9 +35,10 @@ Reload = Callable[[Mapping[str, int]], Scop]
 not work with them."""
 
 
-def neighbouring_sizes(scop: Scop, reload: Reload) -> Iterator[tuple[dict[str, int], Scop]]:
+def neighbouring_sizes(scop: Scop, reload: Reload, *, twice: bool = True) -> Iterator[tuple[dict[str, int], Scop]]:
     """Sizes beside the scop's own, one parameter changed at a time, with the scop for them. Variables that are made of
-    sizes (`int half = n / 2;`) follow from these: they are not changed by themselves."""
+    sizes (`int half = n / 2;`) follow from these: they are not changed by themselves. `twice`: each parameter is one
+    more and one less; otherwise one less where one more is not possible."""
     tuned = {guard.name: guard.value for guard in size_guards(scop)}
     for name, value in tuned.items():
         for other in (value + 1, value - 1):
@@ -46,6 +51,8 @@ def neighbouring_sizes(scop: Scop, reload: Reload) -> Iterator[tuple[dict[str, i
             sizes = {guard.name: guard.value for guard in size_guards(there)}
             if sizes.keys() == tuned.keys():
                 yield sizes, there
+                if not twice:
+                    break
 
 
 def run_neighbours(
@@ -61,7 +68,8 @@ def run_neighbours(
 
     Raises PolyDLError when it computes something else, ToolchainError when the original fails there.
     """
-    places = list(islice(neighbouring_sizes(scop, reload), MOST))
+    twice = touched_bytes(scop) <= LARGE
+    places = list(islice(neighbouring_sizes(scop, reload, twice=twice), MOST))
     if not places:
         return ()
     output = for_parameters(scop, code)
