@@ -168,10 +168,10 @@ def rows_that_fit(walked: Walked, context: isl.Set, wraps: Sequence[tuple[isl.Se
     with parameters for which nothing wraps around below zero that would otherwise (`Evaluator.wraps`)."""
     iterators = frozenset(walked.temporaries)
     for below, where in wraps:
-        fits = isl.some_values(below, iterators).complement()
-        known = set(isl.involved_parameters(fits)) <= walked.parameters.keys()
-        if known and not where.intersect(context).intersect(fits).is_empty():
-            context = tidy(context.intersect(fits))
+        above = isl.some_values(below, iterators).complement()
+        known = set(isl.involved_parameters(above)) <= walked.parameters.keys()
+        if known and not where.intersect(context).intersect(above).is_empty():
+            context = tidy(context.intersect(above))
     for several in _by_array(walked.statements).values():
         if not _may_be_linear([one.said for one in several]):
             continue
