@@ -24,6 +24,9 @@ ROOT = Path(__file__).parent.parent.parent
 PARTS = ("examples", "polydl", "templates", "trained_models", "experiments/data", "experiments/kernels")
 """What the copy of the checkout holds."""
 
+BRIEF = ".brief"
+"""Folder in the copy, first on the path, of a `polydl` that times briefly (`time_briefly`)."""
+
 RUN = ("sh", "python")
 """Languages that are run. Others that shells and Pythons go by are refused, lest a block go unrun by its name."""
 MISSPELT = ("bash", "shell", "console", "py", "pycon", "zsh")
@@ -91,10 +94,31 @@ def checkout(folder: Path) -> Path:
     return folder
 
 
+_QUICK = """\
+#!{python}
+import runpy, sys
+sys.path.insert(0, {root!r})
+import pytest
+from tests import compiling, short_timings
+short_timings.apply(pytest.MonkeyPatch())
+compiling.apply(pytest.MonkeyPatch())
+runpy.run_module("polydl", run_name="__main__", alter_sys=True)
+"""
+
+
+def time_briefly(folder: Path) -> None:
+    """Let the command `polydl` in a folder time as other tests do: everything that it is asked for is compiled, checked
+    and timed, but nothing waits for a quiet machine."""
+    program = folder / BRIEF / "polydl"
+    program.parent.mkdir()
+    program.write_text(_QUICK.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
+    program.chmod(0o755)
+
+
 def environment(folder: Path) -> dict[str, str]:
     """As a user's, with the running Python first on the path and nothing kept from earlier runs."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "POLYDL"))}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
+    path = os.pathsep.join([str(folder / BRIEF), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     # The width of what is printed shall not depend on a terminal.
     return kept | {
         "PATH": path,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import MISSPELT, ROOT, blocks, checkout, pages, perform
+from tests.docs.blocks import MISSPELT, ROOT, blocks, checkout, pages, perform, time_briefly
 
 NAMED = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
 
@@ -17,7 +17,7 @@ def test_blocks_run(page: Path, tmp_path: Path) -> None:
     found = list(blocks(page.read_text(encoding="utf-8")))
     if not any(block.is_run for block in found):
         pytest.skip("a page without commands")
-    checkout(tmp_path)
+    time_briefly(checkout(tmp_path))
     for block in found:
         done = perform(block, tmp_path)
         assert done is None or done.returncode == 0, f"{page.name}:{block.line}\n{block.text}\n{done.stdout[-3000:]}"
