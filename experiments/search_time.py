@@ -126,13 +126,9 @@ def show(rows: Sequence[Row]) -> None:
         wall, processor = middle[name, checkout]
         beside = [middle.get((name, other)) for other in others]
         print(f"{name:28} {wall:8.2f} {processor:12.2f}" + "".join(f"   {b[0]:12.2f}{b[1]:12.2f}" for b in beside if b))
-    if others:
-        return
-    processor = [middle[key][1] for key in own]
-    failed = sorted({row.program for row in rows if row.status})
-    if processor:
-        print(f"{len(own)} programs: median {statistics.median(processor):.1f} processor seconds")
-    if failed:
+    if own:
+        print(f"{len(own)} programs: median {statistics.median(middle[key][1] for key in own):.1f} processor seconds")
+    if failed := sorted({row.program for row in rows if row.status}):
         print(f"without an output: {', '.join(failed)}")
 
 
@@ -149,7 +145,7 @@ def main() -> int:
     options.add_argument("--limit", type=float, default=200.0, help="seconds after which a process is ended")
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is run")
     given = options.parse_args()
-    entries = [entry for entry in catalogue(given.programs).values() if not entry.refused]
+    entries = [entry for entry in catalogue(given.programs.resolve()).values() if not entry.refused]
     entries.sort(key=lambda entry: (-len(entry.text), entry.name))
     entries = entries[-given.smallest :] if given.smallest else entries
     tasks = list(layers()) if given.convolutions else list(map(of_entry, entries))
