@@ -43,6 +43,6 @@ def test_products_of_bf16_run_in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path
     x, v, w = (torch.randint(-3, 4, shape).to(torch.bfloat16) for shape in ((96, 128), (128, 64), (64, 80)))
     bias = torch.randint(-9, 9, (64,)).to(torch.bfloat16)
     found, _ = whole(monkeypatch, layers, [x, v, w, bias])
-    assert any("polydl_mk_tile_bf16" in text for text in texts)
+    assert any("polydl_mk_tile_bf16" in text for text in texts), texts
     for one, wanted in zip(found, layers(x, v, w, bias), strict=True):
         torch.testing.assert_close(one, wanted)
