@@ -21,10 +21,13 @@ def matmul(A, B, C):
 
 @njit(parallel=True, fastmath=True)
 def conv2d(output, image, filters):
-    for at in prange(output.shape[0] * output.shape[1] * output.shape[2]):
+    for number in prange(output.shape[0] * output.shape[1] * output.shape[2]):
+        at = np.int64(number)  # prange counts without a sign, and with a sign the sum of both is a float
         img, rest = divmod(at, output.shape[1] * output.shape[2])
         tile, y = divmod(rest, output.shape[2])
-        output[img, tile, y, :, :] = 0
+        for x in range(output.shape[3]):
+            for o in range(output.shape[4]):
+                output[img, tile, y, x, o] = 0
         for c in range(image.shape[1]):
             for ky in range(filters.shape[2]):
                 for kx in range(filters.shape[3]):
