@@ -190,6 +190,25 @@ def test_sizes_may_be_quotients_of_parameters(tmp_path: Path, half: str) -> None
         assert same_map(read.relation, wanted)
 
 
+def test_rows_of_a_sum_of_parameters(tmp_path: Path) -> None:
+    """As tables of dynamic programming have them, with a row and a column before the first."""
+    found = region(
+        tmp_path,
+        """
+        for (int i = 0; i <= n; i++) for (int j = 0; j <= m; j++) d[i * (m + 1) + j] = 0.0f;
+        for (int i = 1; i <= n; i++) for (int j = 1; j <= m; j++)
+          d[i * (m + 1) + j] = d[(i - 1) * (m + 1) + j - 1] + d[(i - 1) * (m + 1) + j] + d[i * (m + 1) + j - 1];
+        """,
+        "void f(int n, int m, float *d)",
+    )
+    assert found.arrays["d"].linear and found.context.params().is_equal(isl.Set("[n, m] -> { : }").params())
+    step = found.statements[1]
+    box = "1 <= i <= n and 1 <= j <= m"
+    assert same_map(write(step).relation, f"[n, m] -> {{ S1[i, j] -> d[i, j] : {box} }}")
+    for read, at in zip(reads(step, "d"), ("i - 1, j - 1", "i - 1, j", "i, j - 1"), strict=True):
+        assert same_map(read.relation, f"[n, m] -> {{ S1[i, j] -> d[{at}] : {box} }}")
+
+
 def test_all_accesses_of_an_array_share_one_shape(tmp_path: Path) -> None:
     # the second loop walks over rows as one line, and leaves the last one in the middle: no shape holds for both
     found = region(

@@ -46,10 +46,11 @@ def recover(
     polys, parts = _polynomials(accesses)
     if len(polys) < len(accesses):
         return None
-    for chain in _chains(_strides(polys, iterators | _moving(parts, iterators))):
-        shape = _try(chain, polys, [where for _, where in accesses], parts, unbounded)
-        if shape is not None:
-            return shape
+    for known, named in ((polys, parts), _with_sums(polys, parts, iterators)):
+        for chain in _chains(_strides(known, iterators | _moving(named, iterators))):
+            shape = _try(chain, known, [where for _, where in accesses], named, unbounded)
+            if shape is not None:
+                return shape
     return None
 
 
@@ -59,7 +60,7 @@ def fitting(
     """For which values of parameters dimensions are proven, { [] : … }: those for which every inner subscript lies
     inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
     of strides, with the subscripts as they stand."""
-    known, named = _polynomials(accesses)
+    known, named = _with_sums(*_polynomials(accesses), iterators)
     chain = next(_chains(_strides(known, iterators | _moving(named, iterators))), None)
     if len(known) < len(accesses) or chain is None:
         return None
@@ -83,6 +84,28 @@ def _polynomials(accesses: Sequence[tuple[RawAccess, isl.Set]]) -> tuple[list[Po
     values = [value for access, _ in accesses if (value := access.subscripts[0]) is not None]
     parts = {name: function for value in values for name, function in value.parts.items()}
     return [value.poly for value in values if value.poly is not None], parts
+
+
+def _with_sums(
+    polys: Sequence[Poly], parts: Mapping[str, isl.PwAff], iterators: frozenset[str]
+) -> tuple[list[Poly], dict[str, isl.PwAff]]:
+    """The polynomials, and the functions that names in them stand for, with a name for each sum of parameters that an
+    iterator is multiplied by: `i * (m + 1) + j` has rows of m + 1."""
+    named, found = dict(parts), list[Poly]()
+    for poly in polys:
+        factors: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+        for monomial, number in poly.items():
+            moving = tuple(name for name in monomial if name in iterators)
+            factors.setdefault(moving, {})[tuple(name for name in monomial if name not in iterators)] = number
+        made: dict[tuple[str, ...], int] = {}
+        for moving, factor in factors.items():
+            if moving and len(factor) > 1 and all(len(rest) <= 1 for rest in factor):
+                function = poly_aff(factor, parts)
+                named[f"({function})"] = function
+                factor = {(f"({function})",): 1}
+            made |= {tuple(sorted((*moving, *rest))): number for rest, number in factor.items()}
+        found.append(made)
+    return found, named
 
 
 def _moving(parts: Mapping[str, isl.PwAff], iterators: frozenset[str]) -> frozenset[str]:
