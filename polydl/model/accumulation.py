@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, loads, on_operands
-from polydl.model.functions import function_of
 from polydl.model.scop import Array, Assignment, Scop, Statement
 from polydl.model.types import BOOL, ElementType
 
@@ -151,8 +150,6 @@ def _compared(condition: Expr) -> tuple[Binary, tuple[int, ...]] | None:
         match one:
             case Binary("!=", Load(a), Load(b)) | Unary("!", Binary("==", Load(a), Load(b))):
                 none += [a, b]
-            case Call(name, (Load(a),)) if (row := function_of(name)) is not None and row.itself == "!=":
-                none.append(a)
             case Binary(op) if op in _MIRRORED:
                 found.append(one)
             case _:
