@@ -47,7 +47,7 @@ def test_the_curve_and_its_twin(tmp_path: Path) -> None:
     unit = tmp_path / "curve.c"
     wrapper = "void at(int t, int r, int c, int *x, int *y) { polydl_curve_int(t, r, c, x, y); }\n"
     unit.write_text(curve_prologue("int") + wrapper)
-    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    flags = ["-Og", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", tmp_path / "curve.so", unit])
     at = ctypes.CDLL(str(tmp_path / "curve.so")).at
     row, column = ctypes.c_int(), ctypes.c_int()
@@ -85,7 +85,7 @@ def test_exact_for_any_number_of_threads(loops: str, blocks: str, source: Path, 
     assert ("polydl_curve_int(polydl_step" in out.read_text()) == ("45x16" not in blocks), (
         "one row of blocks is a curve"
     )
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+    flags = ["-Og", "-fstrict-aliasing", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))
     gomp = ctypes.CDLL("libgomp.so.1")

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.compiling import run_compiler
+from tests.oracle.native import NATIVE
 
 Floats = NDArray[np.float32]
 FLAGS = (
-    "-O2",
-    "-march=native",
-    "-fopenmp",
+    *NATIVE,
     "-ffp-contract=off",
     "-Wall",
     "-Wextra",

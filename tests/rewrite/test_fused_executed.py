@@ -70,7 +70,7 @@ def check(
         pieces += [renamed(text, program, number) for number, text in enumerate(texts)]
     pieces = [re.sub(r"#pragma (?:scop|endscop|polydl.*)", "", piece) for piece in pieces]
     for target in targets:
-        flags = ("-O1", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[target])
+        flags = ("-Og", "-fopenmp", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", *TARGETS[target])
         library = compiled(folder, f"all_{target}", pieces, flags)
         for program, (_, recipes) in zip(programs, made, strict=True):
             compare(library, program, recipes, bound)
@@ -134,7 +134,7 @@ def test_what_the_command_fuses(tmp_path: Path, program: Fusable) -> None:
     done = sum(d.failure is None for d in fused.decisions) + len(fused.merges)
     assert done == max(program.into, 1 if program.name == "transposed_residual_stays" else 0)
     plain = re.sub(r"#pragma (?:scop|endscop|polydl.*)", "", program.text())
-    library = compiled(tmp_path, "both", [plain, renamed(result.text, program, 0)], ("-O1", "-ffp-contract=off"))
+    library = compiled(tmp_path, "both", [plain, renamed(result.text, program, 0)], ("-Og", "-ffp-contract=off"))
     arrays = inputs(program)
     want, got = called(library, program.function, arrays), called(library, f"{program.function}_v0", arrays)
     for name in program.shapes.keys() - set(program.dead):

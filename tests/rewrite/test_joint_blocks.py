@@ -17,10 +17,11 @@ from polydl.options import Options
 from polydl.rewrite import joint_blocks as module
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.joint_blocks import Blocks
+from tests.oracle.native import NATIVE
 from tests.rewrite.executing import compiled
 
 OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
-FLAGS = ("-O2", "-march=native", "-fopenmp", "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
+FLAGS = (*NATIVE, "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
 N, R, M, D = 1000, 12, 60, 20
 HEAD = (
     f"void f(const T x[restrict {N}], const T A[restrict {R}][{M}], const T w[restrict {N}], "

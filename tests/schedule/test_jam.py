@@ -53,7 +53,9 @@ def functions(found: Canonical, code: Generated) -> ctypes.CDLL:
     source = found.scop.source
     made = splice(source, [(found.scop, code)], "")
     before, after = (re.sub(r"\bf\(", f"{name}(", text) for name, text in (("before", source.text), ("after", made)))
-    return compile_c([before, after], ("-std=gnu11", "-O2", "-march=native", "-ffp-contract=off", "-w"))
+    return compile_c(
+        [before, after], ("-std=gnu11", "-O1", "-fstrict-aliasing", "-march=native", "-ffp-contract=off", "-w")
+    )
 
 
 def arrays(rng: np.random.Generator, m: int, n: int, k: int, element: str, specials: bool) -> list[np.ndarray]:

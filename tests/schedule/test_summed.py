@@ -112,7 +112,7 @@ def _library(folder: Path, loops: str, blocks: str) -> ctypes.CDLL:
     assert "_copies" in out.read_text()
     assert "reassociated: " in out.read_text()
     library = folder / "out.so"
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+    flags = ["-O1", "-fstrict-aliasing", "-Wall", "-Wextra", "-Werror", "-march=native", "-fopenmp", "-shared", "-fPIC"]
     run_compiler(["cc", *flags, "-o", library, out])
     return ctypes.CDLL(str(library))
 
