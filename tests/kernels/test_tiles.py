@@ -27,7 +27,7 @@ from polydl.target.schemes import MMLA, TILE, scheme_of, tile_of
 from tests.compiling import run_compiler, run_program
 from tests.kernels.contraction_program import HARNESS
 from tests.kernels.test_products import BITS, EMULATE, run
-from tests.oracle.native import compile_c
+from tests.oracle.native import QUICK_NATIVE, compile_c
 
 pytestmark = [
     pytest.mark.few_sizes,
@@ -127,7 +127,7 @@ def kernels_and_twins(rng: random.Random, count: int, products: Sequence[Product
 def test_kernels_compute_their_meaning(target: str, tmp_path: Path) -> None:
     """Integers of any bits, in bits; small whole bf16, whose sums are exact."""
     source = kernels_and_twins(random.Random(target), 2)
-    flags = ("-O1", "-ffp-contract=off", *TARGETS[target])
+    flags = ("-Og", "-ffp-contract=off", *TARGETS[target])
     assert run(tmp_path, source, flags) == "done\n"
     if target == "emulated":
         for right, other in (("sum += ", "sum += 1 + "), ("POLYDL_TILE_LOAD_A(4,", "POLYDL_TILE_LOAD_A(5,")):
@@ -314,11 +314,12 @@ def test_programs_at_any_size(types: tuple[str, str, str], op: str, value: str, 
     macros = "".join(f"#define {k} {v}\n" for k, v in {**defined, "FLOATS": int(floats), "STEPS": steps}.items())
     (tmp_path / "main.c").write_text(HARNESS + BITS + "#include <stdint.h>\n" + macros + DRIVER)
     headers = f"-I{resources.headers()}"
+    flags = ["-Og", "-w", "-fopenmp", headers]
+    # Sums wrap around in the original too, where any bits are multiplied.
+    run_compiler(["gcc", "-fwrapv", "-c", *flags, "original.c"], tmp_path)
+    run_compiler(["gcc", "-c", *flags, "main.c"], tmp_path)
     for target in (("-march=native", *EMULATE), AMX):
-        flags = ["-O1", "-w", "-fopenmp", headers, *target]
-        # Sums wrap around in the original too, where any bits are multiplied.
-        run_compiler(["gcc", "-fwrapv", "-c", *flags, "original.c"], tmp_path)
-        run_compiler(["gcc", *flags, "made.c", "original.o", "main.c", "-o", "main"], tmp_path)
+        run_compiler(["gcc", *flags, *target, "made.c", "original.o", "main.o", "-o", "main"], tmp_path)
         if target is AMX and not _has_vectors():
             continue
         ran = run_program([tmp_path / "main"], check=False)
@@ -366,7 +367,7 @@ def test_layers_in_tiles(layer: str, tmp_path: Path) -> None:
     pipeline.optimize(tmp_path / "f.c", tmp_path / "made.c", run=False, machine=MACHINE, threads=2)
     made = (tmp_path / "made.c").read_text()
     assert re.search(r"polydl_mk_tile_bf16_\w+\(\w[^;]*&O", made), "another product was chosen"
-    flags = ("-O2", "-fopenmp", "-march=native", f"-I{resources.headers()}")
+    flags = (*QUICK_NATIVE, f"-I{resources.headers()}")
     libraries = (
         compile_c([head + LAYERS[layer].format(name="before")], flags),
         compile_c([made], (*flags, "-DPOLYDL_EMULATE")),

@@ -112,7 +112,7 @@ def test_random_schedules(source: str, c: str, a: str, b: str, tmp_path: Path) -
         out = tmp_path / f"v{len(libraries)}.c"
         out.write_text(splice(loaded.source, [(scop, generate(scop, program_tree([Ordered.nest(structure)])))], ""))
         flags = [
-            "-O1",
+            "-Og",
             "-march=native",
             "-fwrapv",
             "-shared",
@@ -156,7 +156,18 @@ def test_packed_ahead(operands: str, tmp_path: Path) -> None:
         text = text.replace(f"< {small};", f"< {large};")
     path.write_text(text)
     pipeline.optimize(path, out, run=False, prepack=("W",), machine="epyc-zen4", threads=2)
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+    flags = [
+        "-Og",
+        "-fstrict-aliasing",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-psabi",
+        "-march=native",
+        "-fopenmp",
+        "-shared",
+        "-fPIC",
+    ]
     run_compiler(["cc", *flags, "-o", tmp_path / "out.so", out])
     library = ctypes.CDLL(str(tmp_path / "out.so"))
     memory = np.zeros(library.f_pack_bytes(), np.uint8)

@@ -16,6 +16,7 @@ from polydl.pipeline import rank, with_fused
 from polydl.rewrite import partial_results
 from polydl.search.proofs import proof_of
 from tests.everyday.programs import PROGRAMS
+from tests.oracle.native import QUICK_NATIVE
 from tests.programs.corpus import Argument, Entry
 from tests.rewrite.executing import compiled
 
@@ -43,17 +44,16 @@ ONE_THREAD = ("best_two",)
 FUNCTIONS = ("polydl_row", "polydl_mk", "polydl_best_two")
 OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
 ORIGINAL = ("-O1", "-ffp-contract=off", "-w")
+GENERIC = tuple(flag for flag in QUICK_NATIVE if flag != "-march=native")
 NATIVE = (
-    "-O2",
-    "-march=native",
-    "-fopenmp",
+    *QUICK_NATIVE,
     "-ffp-contract=off",
     "-Wall",
     "-Wextra",
     "-Werror",
     "-Wno-unused-parameter",
 )
-FLAGS = (NATIVE, (*NATIVE, "-mno-avx512f"), ("-O2", "-fopenmp", "-ffp-contract=off", "-w"))
+FLAGS = (NATIVE, (*NATIVE, "-mno-avx512f"), (*GENERIC, "-ffp-contract=off", "-w"))
 TYPES = {
     "float": np.float32, "double": np.float64, "int": np.int32, "unsigned": np.uint32, "short": np.int16,
     "signed char": np.int8, "unsigned char": np.uint8, "long": np.int64,
