@@ -50,6 +50,20 @@ void f(int n, int m, int k, float **A, const float *const *B, float *C[restrict 
             C[i][j] = A[i][j] + B[k - 1][j];
 }
 """
+BATCH = """
+void f(int n, int m, int k, float **A, const float *const *B, float *C[restrict 21])
+{
+    (void)n, (void)m;
+    for (int b = 0; b < k; b++)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 5; j++) {
+                float s = 0;
+                for (int p = 0; p < 4; p++)
+                    s += A[b][i * 4 + p] * B[b][p * 5 + j];
+                C[b][i * 5 + j] = s;
+            }
+}
+"""
 HARNESS = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +102,7 @@ int main(void)
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("rows")
     made = {}
-    for name, code in (("product", PRODUCT), ("stencil", STENCIL), ("once", ONCE)):
+    for name, code in (("product", PRODUCT), ("stencil", STENCIL), ("once", ONCE), ("batch", BATCH)):
         (folder / f"{name}.c").write_text(code)
         made[name] = folder / f"{name}.out.c"
         sizes = {"n": N, "m": M, "k": K}
@@ -98,7 +112,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("sizes", [(N, M, K), (N, M - 1, K)], ids=["tuned", "other"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["product", "stencil", "once"])
+@pytest.mark.parametrize("name", ["product", "stencil", "once", "batch"])
 def test_rows_may_lie_anywhere(
     name: str, layout: str, sizes: tuple[int, int, int], outputs: dict[str, Path], tmp_path: Path
 ) -> None:
