@@ -1,7 +1,8 @@
 """What segments add up in vectors: functions of products of neighbours and of what tables lead to.
 
-Lanes hold partial sums of entries; the last vector is masked, so that rows of a few entries take one step. Gathers have
-32 bytes on every x86: Zen 4 and Golden Cove make them of loads, one for each lane, in vectors of either width.
+Lanes hold partial sums of entries; lanes of the last vector that have no entry do not count, so that rows of a few
+entries take one step. Vectors have four lanes, each loaded by itself: on Zen 4 gathers of eight, and a masked one for
+what is left, take twice the time in rows of 4, a tenth more in rows of 20, and as long in rows of 200.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from polydl.kernels.microkernel import environment, isa_prologue
+from polydl.kernels.microkernel import environment
 from polydl.model.types import ElementType
-from polydl.target.isa import VECTOR_TYPES
 
 PIECES = 256
 """Pieces in which a long segment is added up, for any number of threads, so that the sum is the same with all."""
@@ -50,26 +50,21 @@ class SegmentFunction:
     """File-scope C of `T name_on_threads(ptrdiff_t n, factors…)`, which adds up pieces of it on all threads."""
 
 
-def segment_function(
-    element: ElementType, given: Sequence[tuple[bool, ElementType | None]], long: str
-) -> SegmentFunction:
-    """The function that adds up products. `given`: of each factor whether it moves, and the type of its table.
-    `long`: see `model.scop.Scop`."""
+def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementType | None]]) -> SegmentFunction:
+    """The function that adds up products. `given`: of each factor whether it moves, and the type of its table."""
     factors = [SumFactor(f"x{number}", moves, table) for number, (moves, table) in enumerate(given)]
     summary = " * ".join(one.plain for one in factors)
     digest = hashlib.sha256(repr((element, factors)).encode()).hexdigest()[:8]
     values: Mapping[str, object] = {
         "t": element,
-        "x86": VECTOR_TYPES[element],
         "factors": factors,
         "summary": summary,
-        "plain": summary,
         "name": f"polydl_entries_{element.name}_{digest}",
         "pieces": PIECES,
     }
     template = environment().get_template("segment_sum.c.j2")
     vectors, own, on_threads = (template.render(what=what, **values) for what in ("vectors", "sum", "on_threads"))
-    return SegmentFunction(str(values["name"]), (isa_prologue(element, long), vectors, own), on_threads)
+    return SegmentFunction(str(values["name"]), (vectors, own), on_threads)
 
 
 def shares_function(table: ElementType) -> tuple[str, str]:

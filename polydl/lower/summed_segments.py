@@ -36,9 +36,7 @@ def regrouped(scop: Scop, statement: Statement) -> SegmentSum | None:
 def function_of(scop: Scop, found: SegmentSum) -> SegmentFunction:
     """The function that adds it up."""
     tables = (scop.arrays[one.table].element if one.table else None for one in found.factors)
-    return segment_function(
-        found.element, [(one.moves, t) for one, t in zip(found.factors, tables, strict=True)], scop.long
-    )
+    return segment_function(found.element, [(one.moves, t) for one, t in zip(found.factors, tables, strict=True)])
 
 
 def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFunction, at: Place) -> Node:

@@ -12,7 +12,7 @@ from polydl.model.conversions import explicit
 from polydl.model.expr import Load
 from polydl.model.scop import Access, Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import strides_of
-from polydl.model.types import F32, F64, I32, I64, ElementType
+from polydl.model.types import F32, F64, ElementType
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
     if computed is not element or len(loaded) < len(product_factors(value)) or None in factors:
         return None
     found = tuple(one for one in factors if one is not None)
-    some = any(one.moves for one in found) and _in_registers(scop, found)
-    return SegmentSum(segment, target, element, found, assignment.op == "-=") if some else None
+    moves = any(one.moves for one in found)
+    return SegmentSum(segment, target, element, found, assignment.op == "-=") if moves else None
 
 
 def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str]) -> Factor | None:
@@ -83,8 +83,3 @@ def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str]) ->
     if strides is None or moving is None or len(moving) > 1 or any(strides[name] != 1 for name in moving):
         return None
     return Factor(access, array, bool(moving), segment.tables.get(moving[0], "") if moving else "")
-
-
-def _in_registers(scop: Scop, factors: Sequence[Factor]) -> bool:
-    """Whether all tables are of integers that vectors gather by."""
-    return all(scop.arrays[one.table].element in (I32, I64) for one in factors if one.table)

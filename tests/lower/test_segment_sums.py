@@ -256,4 +256,4 @@ def test_only_rows_of_segments_are_shared_out_by_entries() -> None:
 
 def test_a_name_tells_functions_apart() -> None:
     kinds = [(F32, ((True, None), (True, I32))), (F32, ((True, I32), (True, None))), (F64, ((True, None), (True, I32)))]
-    assert len({segment_function(element, given, "").name for element, given in kinds}) == len(kinds)
+    assert len({segment_function(element, given).name for element, given in kinds}) == len(kinds)
