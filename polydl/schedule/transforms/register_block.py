@@ -86,8 +86,12 @@ def microkernels(limits: Limits) -> Iterator[Microkernel | None]:
     reductions = [i for i in found.reductions if nest.counts[i].extent != 1]
     allowed = unit_columns(nest)
     possible = [b for b in limits.blocks(nest) if b[1] in allowed]
-    limits.pruned[BLOCKS] += max(0, len(possible) - space.blocks)
-    for rows, columns, m, n, *product in possible[: space.blocks]:
+    tried = possible[: space.blocks]
+    for matrices in (False, True):  # which of both is faster is for estimates of the whole nest
+        alike = [b for b in possible if (b[4:] != () and b[-1] in MATRICES) == matrices]
+        tried += [b for b in alike[:1] if b not in tried]
+    limits.pruned[BLOCKS] += len(possible) - len(tried)
+    for rows, columns, m, n, *product in tried:
         for inside in range(max(len(reductions), 1)):
             yield Microkernel(rows, columns, m, n, tuple(reductions[inside:]), product=product[0] if product else "")
 
