@@ -68,7 +68,7 @@ def tree_of(found: Canonical, *, rows: bool = False, parallel: bool = True) -> I
 
 def test_what_is_in_memory(tmp_path: Path) -> None:
     found = program(tmp_path)
-    tree = found.tree
+    tree = tree_of(found)
     assert check(found.scop, tree, found.dependences) is None
     made = storage(found.scop, tree)
     assert {name: (b.elements, b.loops, b.per_thread) for name, b in made.items()} == {
@@ -98,7 +98,7 @@ def test_results_are_the_same(tmp_path: Path, rows: bool) -> None:
 
 def test_bytes_in_common_are_checked(tmp_path: Path) -> None:
     found = program(tmp_path)
-    tree = found.tree
+    tree = tree_of(found)
     (part,) = tree.children
     made = storage(found.scop, tree)
     assert overlapping(found.scop, part, made) is None
@@ -121,7 +121,7 @@ def test_what_is_used_elsewhere_stays(tmp_path: Path, change: tuple[str, str], s
     text = LAYERS.replace(*change)
     text = text if "R[M][33]" in text else text.replace("float Y[", "float R[restrict M][33], float Y[")
     found = program(tmp_path, text)
-    assert set(storage(found.scop, found.tree)) == {"P", "Q", "R"} - set(stays)
+    assert set(storage(found.scop, tree_of(found))) == {"P", "Q", "R"} - set(stays)
 
 
 def test_nothing_where_nothing_is_shared(tmp_path: Path) -> None:
