@@ -385,6 +385,8 @@ def started(rival: Rival, made: Made, workload: Workload, given: argparse.Namesp
     environment = {
         **os.environ, **made.environment, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
         "NUMBA_NUM_THREADS": threads, "TVM_NUM_THREADS": threads, "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0",
+        # Else a thread that wakes up may share its core with the one that woke it, for as long as a product takes.
+        "OMP_PROC_BIND": "true",
     }  # fmt: skip
     command = [str(made.python), str(HERE / "rival_worker.py"), str(path)]
     with (folder / f"{rival.name}.log").open("w", encoding="utf-8") as log:
