@@ -35,7 +35,7 @@ class BestTwoUse:
     """Of x."""
     held: ElementType
     """Of a and b, which may be a longer type."""
-    long: str
+    long: str = ""
     """See `model.scop.Scop`."""
 
 
