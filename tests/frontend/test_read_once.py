@@ -127,13 +127,18 @@ def places(array: Array, touched: isl.Set) -> tuple[int, ...]:
     return isl.to_int(touched.min_val(address)), isl.to_int(touched.max_val(address))
 
 
-def test_what_is_a_region_only_with_sizes_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "stride.c"
+def only_with_sizes(folder: Path) -> Path:
+    """A program whose loops are a region where its size is a number alone: the quotient may be up to four."""
+    path = folder / "stride.c"
     path.write_text(
         "void stride(int n, const float *restrict x, float *restrict y)\n"
         "{\n    for (int i = 0; i < n; i++)\n        y[i] = 0.5f * x[(5 * i) % n];\n}\n"
     )
-    (scop,) = parsed(path, Options()).program({"n": 64}).scops
+    return path
+
+
+def test_what_is_a_region_only_with_sizes_says_so(tmp_path: Path) -> None:
+    (scop,) = parsed(only_with_sizes(tmp_path), Options()).program({"n": 64}).scops
     assert scop.symbolic is None and "not affine" in scop.only_with_sizes
     ranking = polydl.rank(scop, "small", "xeon-8480plus", threads=1)
     others = polydl.pipeline.at_other_sizes(ranking, Options(sizes={"n": 64})).other_sizes
@@ -272,6 +277,5 @@ def test_macros_are_text_that_is_read_with_them(counts: Counter[str]) -> None:
 
 def test_what_needs_its_sizes_is_walked_with_them(tmp_path: Path, counts: Counter[str]) -> None:
     """Without them first, and anew for other sizes."""
-    entry = PROGRAMS["wrap_around"]
-    polydl.load(entry.path, sizes=entry.parameters(entry.sizes[0]))
+    polydl.load(only_with_sizes(tmp_path), sizes={"n": 64})
     assert counts == {"preprocess": 1, "parse": 1, "walk": 2}
