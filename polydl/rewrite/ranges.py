@@ -55,7 +55,8 @@ def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
     for distance, other, strictly in ((before, behind, False), (behind, before, True)):
         near = distance.lt_set(other) if strictly else distance.le_set(other)
         here = lacking.intersect(near)
-        most = distance.intersect_domain(here).max_val() if not here.is_empty() else isl.value(-1)
+        # Where a coordinate is said by parameters, isl may write halves of them, which have no greatest value for it.
+        most = distance.intersect_domain(here).floor().max_val() if not here.is_empty() else isl.value(-1)
         if not most.is_int() or isl.to_int(most) >= MOST_EDGE:
             return None
         found.append(isl.to_int(most) + 1)

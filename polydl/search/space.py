@@ -13,6 +13,7 @@ from polydl.schedule.loops import LoopTransform, NestLoops, apply
 from polydl.schedule.transforms import CHOICES, Microkernel
 from polydl.schedule.transforms.register_block import inside_tiles, microkernels
 from polydl.schedule.transforms.tile import tilings
+from polydl.target.products import MATRICES
 
 
 def legal_structures(limits: Limits) -> Iterator[NestLoops]:
@@ -54,7 +55,10 @@ def _bodies(limits: Limits) -> Iterator[tuple[LoopTransform, ...]]:
 
 
 def _whole_rows(limits: Limits, kernel: Microkernel) -> bool:
-    """Whether a block has all rows of the product: then each element of B is read once."""
+    """Whether a block has all rows of the product: then each element of B is read once. Not of matrices in registers,
+    which take more steps at once."""
+    if kernel.product in MATRICES:
+        return False
     extent = None if kernel.rows is None else limits.nest.counts[kernel.rows].extent
     return kernel.rows is None or (extent is not None and extent <= kernel.m)
 

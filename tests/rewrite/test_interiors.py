@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from polydl import load, rank
+from polydl.model import isl
 from polydl.model.expr import Conditional, Expr, loads, operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
@@ -16,6 +17,7 @@ from polydl.options import Options
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.cut import Cut
 from polydl.rewrite.interiors import interiors
+from polydl.rewrite.ranges import edges
 from polydl.target.isa import kernel_contraction
 
 HEAD = """\
@@ -173,3 +175,15 @@ def test_nothing_is_decided_in_the_code_of_the_interior(tmp_path: Path) -> None:
     ranking = rank(scop, "small", "epyc-zen5", threads=2)
     lines = [line for line in ranking.variants[0].region().splitlines() if "v[" in line]
     assert any("?" not in line and "%" not in line and "][c1 + 1]" in line for line in lines)
+
+
+def test_ends_that_parameters_say_in_halves() -> None:
+    """isl writes i as (n - 1) / 2 where 2 i = n - 1: a torus whose neighbours are two elements away."""
+    value = isl.Set("[n] -> { [i] : 0 <= i < n and (i <= -3 + n or (-2 + n <= i <= -3 + 2n)); [i = 0] : n = 1 }")
+    lacking = isl.Set("[n] -> { [i] : i >= -2 + n and 0 <= i < n and i <= -3 + 2n; [i = 0] : n = 1 }")
+    ends = [0, 0]
+    for n in range(1, 40):
+        for i in range(n):
+            if n - 2 <= i <= 2 * n - 3 or n == 1:
+                ends[i > n - 1 - i] = max(ends[i > n - 1 - i], min(i, n - 1 - i) + 1)
+    assert edges(value, lacking) == tuple(ends)
