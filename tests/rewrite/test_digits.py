@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import polydl
@@ -96,3 +97,19 @@ def test_results_stay(text: str) -> None:
     (done,) = result.scops
     assert done.report is not None
     assert done.usable and all(m.verified for m in done.report.measurements)
+
+
+@pytest.mark.parametrize("place", ["(9 - i) / 3", "2 - i / 3"])
+def test_a_quotient_that_falls_is_right(place: str) -> None:
+    """isl writes the first as 3 + floor(-i / 3): no loop over such a quotient goes upwards."""
+    text = (
+        "void f(float c[restrict 8], const float a[restrict 4][8], const float b[restrict 9])\n{\n"
+        f"for (int j = 0; j < 8; j++) for (int i = 0; i < 9; i++) c[j] += a[{place}][j] * b[i];\n}}\n"
+    )
+    compiled = polydl.compile(text, tune=False, threads=1)
+    rng = np.random.default_rng(3)
+    c, a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in (8, (4, 8), 9))
+    rows = [eval(place.replace("/", "//"), {"i": i}) for i in range(9)]
+    expected = c + b @ a[rows]
+    compiled(c, a, b)
+    np.testing.assert_array_equal(c, expected)

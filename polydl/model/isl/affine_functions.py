@@ -155,13 +155,13 @@ def divisors(of: Aff) -> list[Aff]:
 
 
 def quotient(of: Aff) -> tuple[int, int] | None:
-    """(place, number) of a dimension divided by a number, { S[i…] -> [i / 4] }; None for any other expression."""
+    """(place, positive number) of a dimension divided by it, { S[i…] -> [i / 4] }; None for any other expression."""
     factors = {i: of.get_coefficient_val(IN, i) for i in range(of.dim(IN)) if of.involves_dims(IN, i, 1)}
     others = of.involves_dims(DIV, 0, of.dim(DIV)) or of.involves_dims(PARAM, 0, len(parameters(of)))
     if others or len(factors) != 1 or not of.get_constant_val().is_zero():
         return None
     ((place, factor),) = factors.items()
-    return (place, to_int(factor.inv())) if factor.inv().is_int() else None
+    return (place, to_int(factor.inv())) if factor.is_pos() and factor.inv().is_int() else None
 
 
 def offset(of: Aff) -> int | None:
