@@ -32,6 +32,7 @@ from polydl.model.expr import (
     Unary,
     affine_values,
     every_part,
+    joined,
     loads,
 )
 from polydl.model.functions import function_of
@@ -156,7 +157,7 @@ class _Columns:
             found = self._changes(at, body.value)
             if found is _ALWAYS:
                 raise NotVectorised("a value that changes in each column")
-            for one in _alternatives(found) if found is not None else ():
+            for one in joined(found, "||") if found is not None else ():
                 tests[self._test(at, one, holds=True)] = None
         if not tests or not self.tested:
             raise NotVectorised("nothing that is tested in vectors")
@@ -303,12 +304,3 @@ class _Columns:
         lanes = self._hold(f"{self.builder.vector}_all(({t})({made}))")
         name = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}[op]
         return f"{vectors.prefix}_{name}({vectors.compared(x)}, {lanes})"
-
-
-def _alternatives(condition: Expr) -> Iterator[Expr]:
-    """The conditions that `||` joins."""
-    if isinstance(condition, Binary) and condition.op == "||":
-        yield from _alternatives(condition.left)
-        yield from _alternatives(condition.right)
-    else:
-        yield condition

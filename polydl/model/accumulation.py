@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, loads, on_operands
+from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, joined, loads, on_operands
 from polydl.model.scop import Array, Assignment, Scop, Statement
 from polydl.model.types import BOOL, ElementType
 
@@ -99,7 +99,7 @@ def places(statement: Statement) -> Iterator[Place]:
     target, chosen = accesses[body.target].array, body.value
     if not isinstance(chosen.otherwise, Load) or accesses[chosen.otherwise.access].array != target:
         return
-    asked = list(_conjunction(chosen.condition))
+    asked = list(joined(chosen.condition, "&&"))
     for test in asked:
         found = _compared(test)
         if found is None:
@@ -124,29 +124,11 @@ def keeps(statement: Statement) -> bool:
     return next(places(statement), None) is not None
 
 
-def _conjunction(condition: Expr) -> Iterator[Expr]:
-    """The conditions that `&&` joins."""
-    if isinstance(condition, Binary) and condition.op == "&&":
-        yield from _conjunction(condition.left)
-        yield from _conjunction(condition.right)
-    else:
-        yield condition
-
-
-def _alternatives(condition: Expr) -> Iterator[Expr]:
-    """The conditions that `||` joins."""
-    if isinstance(condition, Binary) and condition.op == "||":
-        yield from _alternatives(condition.left)
-        yield from _alternatives(condition.right)
-    else:
-        yield condition
-
-
 def _compared(condition: Expr) -> tuple[Binary, tuple[int, ...]] | None:
     """The comparison of `x > m`, and of `x > m || m != m`, whose accesses to m come with it."""
     found: list[Binary] = []
     none: list[int] = []
-    for one in _alternatives(condition):
+    for one in joined(condition, "||"):
         match one:
             case Binary("!=", Load(a), Load(b)) | Unary("!", Binary("==", Load(a), Load(b))):
                 none += [a, b]

@@ -146,6 +146,15 @@ def loads(value: Expr) -> list[int]:
     return [value.access] if isinstance(value, Load) else [i for one in operands(value) for i in loads(one)]
 
 
+def joined(condition: Expr, op: str) -> Iterator[Expr]:
+    """The conditions that `&&`, or that `||`, joins, from left to right."""
+    if isinstance(condition, Binary) and condition.op == op:
+        yield from joined(condition.left, op)
+        yield from joined(condition.right, op)
+    else:
+        yield condition
+
+
 def repeated(value: Expr) -> list[Expr]:
     """The operations that an expression has in several places, those inside of others first."""
     places: dict[Expr, int] = {}
