@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from polydl.kernels.families import rectangle_cycles
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.narrow_values import row_element
@@ -56,6 +58,9 @@ class Row:
     """It is inside of a microkernel's call."""
     parts: tuple[tuple[str, Box], ...] = ()
     """Arrays of which a part is in memory at a time, and what touches no more than that part."""
+    tiles: tuple[int, float] | None = None
+    """It is a wavefront: an earlier row, of one tile, and how many of these it has on average. They touch no more than
+    so many times as much, wherever in the box they lie."""
 
 
 @dataclass
@@ -116,6 +121,9 @@ class Program:
                 column = self.footprints.arrays.index(array)
                 part = self.footprints.touched([box], unit)[0][column]
                 found[number, column] = min(found[number, column], part)
+            if row.tiles is not None:
+                one, several = row.tiles
+                found[number] = np.minimum(found[number], found[one] * max(several, 1.0))
         return found
 
     def _step(self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False) -> Step:
@@ -139,7 +147,7 @@ class Program:
                     return Repeat(row, inside, sums)
                 step = self._step(below, level + 1, first, inside)
                 if first.diagonal and isinstance(step, Repeat):
-                    return _wavefronts(row, inside, step)
+                    return self._wavefronts(row, inside, step)
                 parallel = first.run is Run.PARALLEL
                 apart = around is not None and (around.diagonal or self._in_parts(names))
                 forks = self._forks(names, level) if parallel and apart else None
@@ -151,6 +159,15 @@ class Program:
                 return self._copied(packs, kernel, self._step(child, level, around, trips), self._piece(names, level))
             case Leaf() | Kernel():
                 raise AssertionError("a leaf is written out")
+
+    def _wavefronts(self, row: int, trips: float, tiles: Repeat) -> Repeat:
+        """The loops over wavefronts and over the tiles of one: those of `trips` x `tiles.trips` tiles, counted as if
+        the outer loop were over one side of them."""
+        count = trips + tiles.trips - 1
+        several = trips * tiles.trips / count
+        front = self.row(replace(self.rows[tiles.row], tiles=(tiles.body.row, several)))
+        inner = replace(tiles, row=front, trips=several, tiles=(trips, tiles.trips))
+        return Repeat(row, count, inner)
 
     def _in_parts(self, names: Sequence[str]) -> bool:
         """Whether statements, which share loops, may each run in a part of their iterations."""
@@ -358,14 +375,6 @@ def _outside(node: Node, kernel: Kernel) -> int:
         node = node.child
     loops = kernel.use.loops
     return sum(loop.within is None for loop in loops) if kernel.tiles and not inside else len(loops) - inside
-
-
-def _wavefronts(row: int, trips: float, tiles: Repeat) -> Repeat:
-    """The loops over wavefronts and over the tiles of one: those of `trips` x `tiles.trips` tiles, counted as if the
-    outer loop were over one side of them."""
-    count = trips + tiles.trips - 1
-    inner = replace(tiles, trips=trips * tiles.trips / count, tiles=(trips, tiles.trips))
-    return Repeat(row, count, inner)
 
 
 def _goes_on(path: Path, outer: Member, inner: Member, trips: float) -> bool:

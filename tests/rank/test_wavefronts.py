@@ -119,3 +119,19 @@ def test_footprints_keep_what_they_counted() -> None:
         for s in variant.program.statements
     ]
     assert footprints.turns(several) == footprints.turns(several) == 24.0
+
+
+@pytest.mark.parametrize(
+    ("program", "macros", "sizes"),
+    [("jacobi_1d", {"T": 200, "N": 4_000_000}, {}), ("heat_1d", {}, {"t_end": 200, "n": 4_000_000})],
+)
+def test_a_wavefront_touches_what_its_few_tiles_do(program: str, macros: dict[str, int], sizes: dict[str, int]) -> None:
+    """Its two or three tiles lie anywhere in the arrays: they bring less from memory than the order as written."""
+    path = Path(f"tests/programs/{program}.c")
+    ranking = pipeline.rank(path, "default", preset("epyc-zen3"), defines=macros, sizes=sizes, threads=2)
+    moved = {v.id: v.estimate.counts["into_L3_bytes"] for v in ranking}
+    waves = [v for v in ranking if v.scheduled and _outermost_parallel(v.tree)]
+    tiled = [v for v in waves if any(m.tile > 1 for m in _outermost_parallel(v.tree))]
+    (written,) = (v for v in ranking if v.loops == "S0…: order as written")
+    assert len(tiled) >= 8
+    assert all(moved[v.id] < moved[written.id] / 2 for v in tiled), moved
