@@ -17,6 +17,7 @@ from polydl.model import isl
 from polydl.model.accumulation import accumulates
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import common_depth
+from polydl.rank.estimate import Estimate
 from polydl.rank.estimator import Estimator
 from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.conditions import Group
@@ -35,6 +36,9 @@ SCHEDULES = 6
 PROMISE = 0.98
 """Part of the time to which rows in regions must bring a program, or they are not tried: what is not better takes turns
 from others among the few that are timed."""
+CORE_PROMISE = 0.8
+"""Or to which they bring the seconds of its instructions alone: those hide behind memory in an estimate, and in truth
+only where it is as slow as that."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
 
@@ -101,7 +105,7 @@ def _variants(
             if any(part.how is not None and part.rows for part in parts):
                 without = [part if part.how is None else replace(part, later=()) for part in parts]
                 without = [same.setdefault(part.key, part) for part in without]
-                if estimate.score > PROMISE * estimator.whole(program_tree(without), base.estimate).score:
+                if not _promises(estimate, estimator.whole(program_tree(without), base.estimate)):
                     continue
             if made_texts == most_texts:
                 return
@@ -114,6 +118,12 @@ def _variants(
             texts.add(code.region)
             vectors = vectors or in_rows
             yield variant.estimated(estimate)
+
+
+def _promises(rows: Estimate, loops: Estimate) -> bool:
+    """Whether rows in regions are worth a try, beside the same regions with loops."""
+    core = "core_alone_seconds"
+    return rows.score <= PROMISE * loops.score or rows.counts[core] <= CORE_PROMISE * loops.counts[core]
 
 
 def _names(group: Group) -> set[str]:
