@@ -99,7 +99,7 @@ def placed(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     return view
 
 
-def _support() -> ctypes.CDLL:
+def support_library() -> ctypes.CDLL:
     loaded = library(KERNELS / "support.c")
     loaded.fma_peak.restype = ctypes.c_double
     loaded.read_all.restype = ctypes.c_float
@@ -151,7 +151,7 @@ def peak_gflops(seconds: float = 0.01, repeats: int = 4, product: Product = FMA)
     """Peak of all threads together in FMAs on fp32, or in another inner product, in 10^9 operations per second: the
     best of some runs of a register-only kernel that together last about `seconds`, since whatever disturbs one only
     takes away."""
-    loop, sink = _product_loop(product) if product.in_words else _support().fma_peak, ctypes.c_float()
+    loop, sink = _product_loop(product) if product.in_words else support_library().fma_peak, ctypes.c_float()
     steps, best = 20_000, 0.0
     for _ in range(repeats + 1):  # the first finds out how many steps to take, and wakes the threads
         begin = time.perf_counter()
@@ -182,7 +182,7 @@ def last_level_bytes() -> int:
 
 def read_bandwidth(repeats: int = 5) -> float:
     """Memory read bandwidth of all threads together, in GB/s: the best of some passes over a large buffer."""
-    support, data, best = _support(), _large(), 0.0
+    support, data, best = support_library(), _large(), 0.0
     for _ in range(repeats):
         begin = time.perf_counter()
         support.read_all(data.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(data.size))
@@ -193,7 +193,7 @@ def read_bandwidth(repeats: int = 5) -> float:
 def flush_caches() -> None:
     """Take everything else out of every cache."""
     data = _large()
-    _support().touch_all(data.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(data.size))
+    support_library().touch_all(data.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(data.size))
 
 
 def openmp_runtimes() -> list[str]:

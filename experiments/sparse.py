@@ -1,33 +1,41 @@
 """Products of a sparse and a dense matrix beside torch, and beside polydl's own product of dense matrices.
 
-python experiments/sparse.py --json sparse.json [--only NAME]… [--no-tune] [--again] [--untimed]
+python experiments/sparse.py --json sparse.json [--only NAME]… [--seconds S] [--no-tune] [--again] [--untimed]
 
 y = A x in float, A by rows of blocks (`polydl.sparse_rows`), x and y row by row. polydl compiles the loops as they are
 in the first place written, for the number of rows and columns and any pattern; CSR stands for blocks of 1 x 1. The
 peers are torch's products with the same matrix in BSR and CSR (MKL), with the dense one, polydl's own dense product,
 and scipy's in CSR where scipy is installed. Names that begin with `matvec` are of a large sparse matrix times a vector,
-which has no dense twin. All take turns in one process with one OpenMP runtime; a figure is the median of the ratios
-within a round. Each result is held against the product in double precision. Rows are written as they come; those that
-are in the file already are left out. `--untimed` compiles, which is cached, and checks; nothing is timed or written.
+and `sampled` of products of rows at the entries of a pattern, which have no dense twin. `read` is a sum over an array
+of as many bytes as the operands and the result have together, `gather` one over the rows that a sampled product reads.
+The part of the roofline is the longer one of `read` and the operations at the peak, over polydl's time.
+
+All take turns in one process with one OpenMP runtime; a figure is the median of the ratios within a round. Each result
+is held against the product in double precision. Rows are written as they come; those that are in the file already are
+left out. `--untimed` compiles, which is cached, and checks; nothing is timed or written.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import importlib.util
 import json
 import os
+import re
 import statistics
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from native import openmp_runtimes, set_threads
+from native import openmp_runtimes, peak_gflops, set_threads, support_library
 from operators import _direct as direct
 from operators import _timed as timed
 from operators import difference
@@ -62,16 +70,43 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const float
     }
 }
 """
-MATVEC = """
-void product(const int ptr[restrict N + 1], const int *restrict idx, const float *restrict val,
-             const float x[restrict M], float y[restrict N])
+BSR_VECTOR = """
+void product(const int ptr[restrict N + 1], const int *restrict idx, const float (*restrict val)[B][B],
+             const float x[restrict M][B], float y[restrict N][B])
 {
     for (int i = 0; i < N; i++) {
-        float sum = 0;
+        for (int r = 0; r < B; r++)
+            y[i][r] = 0;
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < B; r++)
+                for (int c = 0; c < B; c++)
+                    y[i][r] += val[p][r][c] * x[idx[p]][c];
+    }
+}
+"""
+MATVEC = """
+void product(const int ptr[restrict N + 1], const int *restrict idx, const TYPE *restrict val,
+             const TYPE x[restrict M], TYPE y[restrict N])
+{
+    for (int i = 0; i < N; i++) {
+        TYPE sum = 0;
         for (int p = ptr[i]; p < ptr[i + 1]; p++)
             sum += val[p] * x[idx[p]];
         y[i] = sum;
     }
+}
+"""
+SAMPLED = """
+void product(const int ptr[restrict N + 1], const int *restrict idx, const float *restrict val,
+             const float a[restrict N][K], const float b[restrict M][K], float *restrict y)
+{
+    for (int i = 0; i < N; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++) {
+            float sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += a[i][k] * b[idx[p]][k];
+            y[p] = val[p] * sum;
+        }
 }
 """
 DENSE = """
@@ -125,12 +160,11 @@ class Matvec:
     entries: int
     """Of a row, on average."""
     pattern: str
-    columns: int = 1
-    block: int = 1
+    type: str = "float"
 
     @property
     def name(self) -> str:
-        return f"matvec-{self.rows}-{self.pattern}-{self.entries}"
+        return f"matvec-{self.rows}-{self.pattern}-{self.entries}-{self.type}"
 
     def csr(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pointers, columns, values: columns anywhere or near the diagonal; rows of one length but for those of `half`,
@@ -144,24 +178,44 @@ class Matvec:
         idx = near % self.rows if self.pattern == "banded" else rng.integers(0, self.rows, len(row))
         idx = idx[np.lexsort((idx, row))]
         ptr = np.concatenate([[0], np.cumsum(lengths)])
-        return ptr.astype(np.int32), idx.astype(np.int32), rng.standard_normal(len(row)).astype(np.float32)
+        val = rng.standard_normal(len(row)).astype(np.float32 if self.type == "float" else np.float64)
+        return ptr.astype(np.int32), idx.astype(np.int32), val
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Products of rows of two matrices at the entries of a square pattern."""
+
+    rows: int
+    entries: int
+    """Of a row."""
+    columns: int
+
+    @property
+    def name(self) -> str:
+        return f"sampled-{self.rows}-{self.entries}-{self.columns}"
+
+
+DENSITIES = (1, 0.9, 0.5, 0.2, 0.1, 0.01)
 WORKS = [
-    *(Work(2048, 2048, block, density, "uniform", 256)
-      for block in (1, 4, 8, 16, 32) for density in (0.9, 0.5, 0.2, 0.1, 0.05, 0.01)),
+    *(Work(2048, 2048, block, density, "uniform", columns)
+      for block in (1, 4, 8, 32) for columns in (256, 32, 1) for density in DENSITIES),
+    *(Work(2048, 2048, 8, density, pattern, columns)
+      for pattern in ("skewed", "banded") for columns in (256, 32, 1) for density in DENSITIES[2:]),
+    *(Work(2048, 2048, 16, density, "uniform", 256) for density in (0.9, 0.1)),
     *(Work(768, 3072, block, density, "uniform", 256) for block in (1, 8, 32) for density in (0.2, 0.1)),
-    *(Work(2048, 2048, block, 0.1, pattern, 256) for block in (1, 8) for pattern in ("skewed", "banded")),
-    *(Work(2048, 2048, block, 0.1, "uniform", columns) for block in (1, 8) for columns in (32, 2048)),
-    *(Work(2048, 2048, block, density, "uniform", 32) for block in (1, 8, 32) for density in (0.5, 0.2, 0.1, 0.01)),
+    *(Work(2048, 2048, block, 0.1, "uniform", 2048) for block in (1, 8)),
 ]  # fmt: skip
 MATVECS = [
-    *(Matvec(50_000, entries, pattern) for entries in (4, 20, 200) for pattern in ("uniform", "banded")),
-    Matvec(50_000, 20, "half"),
-]
+    *(Matvec(50_000, entries, pattern, type_) for type_ in ("float", "double")
+      for entries in (4, 20, 200) for pattern in ("uniform", "banded")),
+    *(Matvec(50_000, 20, "half", type_) for type_ in ("float", "double")),
+]  # fmt: skip
+SAMPLES = [Sampled(4096, 32, 64), Sampled(4096, 32, 256), Sampled(50_000, 16, 256)]
 
-
-PEERS = ("own dense", "dense", "bsr", "csr", "scipy")
+PEERS = ("own dense", "dense", "bsr", "csr", "scipy", "read", "gather")
+MOST_OF_SCIPY = 4e8
+"""Operations from which on scipy's product, which is on one core, takes too long."""
 
 
 @dataclass
@@ -174,15 +228,40 @@ class Row:
     times: Mapping[str, Sequence[float]]
     recipe: str
     error: float
+    peak: float = 0
+    """Operations per second that the machine has, in the same process; 0: not measured."""
 
     def ratio(self, peer: str) -> float:
         """By how much polydl is faster; the median over the rounds."""
         pairs = zip(self.times[peer], self.times["polydl"], strict=True)
         return statistics.median(theirs / own for theirs, own in pairs)
 
+    @property
+    def roofline(self) -> float | None:
+        """The least time that reading and computing take, over polydl's; None where it is not known."""
+        if not self.peak or "read" not in self.times:
+            return None
+        pairs = zip(self.times["read"], self.times["polydl"], strict=True)
+        return statistics.median(max(read, self.operations / self.peak) / own for read, own in pairs)
 
-def measure(work: Work, given: argparse.Namespace) -> Row:
-    """One row. Raises SystemExit where several OpenMP runtimes are loaded."""
+
+@dataclass(frozen=True)
+class Case:
+    """What is timed."""
+
+    name: str
+    operations: float
+    kernel: Any
+    """Of `polydl.compile`."""
+    arrays: Mapping[str, Any]
+    """By parameter; `y` is the result."""
+    peers: Mapping[str, Callable[[], object]]
+    exact: Any
+    """The result in double precision, a tensor."""
+
+
+def product(work: Work, given: argparse.Namespace) -> Case:
+    """A sparse matrix times a dense one, or a vector."""
     import torch
 
     import polydl
@@ -191,98 +270,139 @@ def measure(work: Work, given: argparse.Namespace) -> Row:
     ptr, idx, val = polydl.sparse_rows(matrix, (b, b))
     rng = np.random.default_rng(8)
     x, y = rng.standard_normal((work.inner, work.columns)).astype(np.float32), np.zeros((work.rows, work.columns), "f")
-    text = CSR if b == 1 else f"#define B {b}\n{BSR}"
-    sizes = {"N": work.rows // b, "M": work.inner // b, "K": work.columns}
-    kernel = polydl.compile(text, sizes, tune=not given.no_tune, threads=given.threads)
-    own = polydl.compile(DENSE, {"N": work.rows, "M": work.inner, "K": work.columns}, tune=False, threads=given.threads)
-    shape = (-1, work.columns) if b == 1 else (-1, b, work.columns)
+    options: dict[str, Any] = {"tune": not given.no_tune, "threads": given.threads}
+    sizes = {"N": work.rows // b, "M": work.inner // b}
+    if work.columns > 1:
+        text, sizes = CSR if b == 1 else BSR, sizes | {"K": work.columns}
+    else:
+        text = MATVEC.replace("TYPE", "float") if b == 1 else BSR_VECTOR
+    kernel = polydl.compile(f"#define B {b}\n{text}", sizes, **options)
+    own = polydl.compile(DENSE, {"N": work.rows, "M": work.inner, "K": work.columns}, **options | {"tune": False})
+    shape = tuple(n for n, kept in ((-1, True), (b, b > 1), (work.columns, work.columns > 1)) if kept)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x.reshape(shape), "y": y.reshape(shape)}
     full = {"a": torch.from_numpy(matrix), "x": torch.from_numpy(x), "y": torch.zeros(work.rows, work.columns)}
     csr = full["a"].to_sparse_csr()
     bsr = full["a"].to_sparse_bsr((b, b))
+    operations = 2.0 * val.size * work.columns
     peers = {
         "own dense": direct(own, full, given.threads),
         "dense": lambda: full["a"] @ full["x"],
         "bsr": lambda: bsr @ full["x"],
         "csr": lambda: csr @ full["x"],
-        **of_scipy(matrix, x),
+        **of_scipy(matrix, x, operations),
     }
-    exact = full["a"].double() @ full["x"].double()
-    return row_of(work.name, 2.0 * val.size * work.columns, kernel, arrays, peers, exact, given)
+    return Case(work.name, operations, kernel, arrays, peers, full["a"].double() @ full["x"].double())
 
 
-def measure_matvec(work: Matvec, given: argparse.Namespace) -> Row:
-    """The same for a matrix that is sparse all along."""
+def matvec(work: Matvec, given: argparse.Namespace) -> Case:
+    """A matrix that is sparse all along, times a vector."""
     import torch
 
     import polydl
 
     ptr, idx, val = work.csr()
-    x, y = np.random.default_rng(8).standard_normal(work.rows).astype(np.float32), np.zeros(work.rows, np.float32)
-    kernel = polydl.compile(MATVEC, {"N": work.rows, "M": work.rows}, tune=not given.no_tune, threads=given.threads)
+    x, y = np.random.default_rng(8).standard_normal(work.rows).astype(val.dtype), np.zeros(work.rows, val.dtype)
+    text, sizes = MATVEC.replace("TYPE", work.type), {"N": work.rows, "M": work.rows}
+    kernel = polydl.compile(text, sizes, tune=not given.no_tune, threads=given.threads)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x, "y": y}
     rows, columns, values = (torch.from_numpy(each) for each in (ptr, idx, val))
     csr = torch.sparse_csr_tensor(rows, columns, values, size=(work.rows, work.rows))
     vector = torch.from_numpy(x)
-    peers = {"csr": lambda: csr @ vector, **of_scipy((val, idx, ptr), x)}
-    exact = csr.double() @ vector.double()
-    return row_of(work.name, 2.0 * val.size, kernel, arrays, peers, exact, given)
+    operations = 2.0 * val.size
+    peers = {"csr": lambda: csr @ vector, **of_scipy((val, idx, ptr), x, operations)}
+    return Case(work.name, operations, kernel, arrays, peers, csr.double() @ vector.double())
 
 
-def of_scipy(matrix: Any, x: np.ndarray) -> dict[str, Callable[[], object]]:
-    """The product of scipy, where it is installed."""
-    if importlib.util.find_spec("scipy") is None:
+def sampled(work: Sampled, given: argparse.Namespace) -> Case:
+    """Products of rows at the entries of a pattern."""
+    import torch
+
+    import polydl
+
+    ptr, idx, val = Matvec(work.rows, work.entries, "uniform").csr()
+    rng = np.random.default_rng(8)
+    a, b = (rng.standard_normal((work.rows, work.columns)).astype(np.float32) for _ in range(2))
+    sizes = {"N": work.rows, "M": work.rows, "K": work.columns}
+    kernel = polydl.compile(SAMPLED, sizes, tune=not given.no_tune, threads=given.threads)
+    arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "a": a, "b": b, "y": np.zeros_like(val)}
+    rows, columns, values = (torch.from_numpy(each) for each in (ptr, idx, val))
+    csr = torch.sparse_csr_tensor(rows, columns, values, size=(work.rows, work.rows))
+    left, right = torch.from_numpy(a), torch.from_numpy(b)
+    read_rows = support_library().read_rows
+    read_rows.restype = ctypes.c_float
+    lengths = (ctypes.c_long(len(idx)), ctypes.c_long(work.columns))
+    peers = {
+        "csr": lambda: torch.sparse.sampled_addmm(csr, left, right.T, beta=0.0),
+        "gather": lambda: read_rows(ctypes.c_void_p(b.ctypes.data), ctypes.c_void_p(idx.ctypes.data), *lengths),
+    }
+    of = np.repeat(np.arange(work.rows), work.entries)
+    exact = values.double() * (left[of].double() * right[columns.long()].double()).sum(1)
+    return Case(work.name, 2.0 * len(idx) * work.columns, kernel, arrays, peers, exact)
+
+
+def reads(arrays: Mapping[str, Any]) -> Callable[[], object]:
+    """A sum over as many bytes."""
+    data = np.ones(sum(array.nbytes for array in arrays.values()) // 4, np.float32)
+    read_all = support_library().read_all
+    return lambda: read_all(ctypes.c_void_p(data.ctypes.data), ctypes.c_long(data.size))
+
+
+def of_scipy(matrix: Any, x: np.ndarray, operations: float) -> dict[str, Callable[[], object]]:
+    """The product of scipy, where it is installed and does not take too long."""
+    if importlib.util.find_spec("scipy") is None or operations > MOST_OF_SCIPY:
         return {}
     made = importlib.import_module("scipy.sparse").csr_matrix(matrix)
     return {"scipy": lambda: made @ x}
 
 
-def row_of(
-    name: str,
-    operations: float,
-    kernel: Any,
-    arrays: Mapping[str, Any],
-    peers: Mapping[str, Callable[[], object]],
-    exact: Any,
-    given: argparse.Namespace,
-) -> Row:
-    """A kernel of polydl beside its peers, whose result is held against `exact`. Raises SystemExit where several OpenMP
-    runtimes are loaded."""
+def row_of(case: Case, given: argparse.Namespace) -> Row:
+    """A kernel of polydl beside its peers, whose result is held against the exact one. Raises SystemExit where several
+    OpenMP runtimes are loaded."""
     import torch
 
+    kernel, arrays = case.kernel, case.arrays
     kernel(*(arrays[p.name] for p in kernel.signature.parameters if p.is_array))
     result = torch.from_numpy(arrays["y"])
-    error = difference([result.reshape(exact.shape)], [exact])
+    error = difference([result.reshape(case.exact.shape)], [case.exact])
     if len(runtimes := openmp_runtimes()) > 1:
         sys.exit(f"several OpenMP runtimes are loaded, which spoils every timing: {', '.join(runtimes)}")
     if given.untimed:
-        return Row(name, operations, {}, kernel.made.recipe, error)
+        return Row(case.name, case.operations, {}, kernel.made.recipe, error)
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
-    contenders = {"polydl": direct(kernel, tensors, given.threads), **peers}
+    contenders = {"polydl": direct(kernel, tensors, given.threads), **case.peers, "read": reads(arrays)}
     times = timed(contenders, given.rounds, given.turn_seconds)
-    return Row(name, operations, times, kernel.made.recipe, error)
+    factor = 0.5 if arrays["val"].dtype == np.float64 else 1.0
+    return Row(case.name, case.operations, times, kernel.made.recipe, error, factor * peak() * 1e9)
+
+
+@cache
+def peak() -> float:
+    """Of FMAs on floats, GFLOP/s."""
+    return peak_gflops()
 
 
 def table(rows: Sequence[Row]) -> str:
     """Markdown: over 1 is faster than the peer."""
     lines = [
-        f"| rows x columns - pattern - block - density - columns | GFLOP/s | {' | '.join(PEERS)} | error |",
-        f"|---|---:|{'---:|' * len(PEERS)}---:|",
+        f"| rows x columns - pattern - block - density - columns | GFLOP/s | {' | '.join(PEERS)} | roofline | error |",
+        f"|---|---:|{'---:|' * len(PEERS)}---:|---:|",
     ]
     for row in rows:
         rate = row.operations / statistics.median(row.times["polydl"]) * 1e-9
         ratios = " | ".join(f"{row.ratio(peer):.2f}" if peer in row.times else "" for peer in PEERS)
-        lines.append(f"| {row.name} | {rate:.0f} | {ratios} | {row.error:.0e} |")
+        roofline = "" if row.roofline is None else f"{row.roofline:.2f}"
+        lines.append(f"| {row.name} | {rate:.1f} | {ratios} | {roofline} | {row.error:.0e} |")
     return "\n".join(lines)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json", type=Path, required=True, metavar="FILE")
-    options.add_argument("--only", action="append", metavar="NAME", help="part of a name")
+    options.add_argument("--only", action="append", metavar="NAME", help="a regular expression")
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--turn-seconds", type=float, default=0.01)
+    options.add_argument("--seconds", type=float, default=float("inf"), help="begin no row after so many")
     options.add_argument("--no-tune", action="store_true", help="polydl takes its best ranked variant, untimed")
     options.add_argument("--untimed", action="store_true", help="compile and check, and time nothing")
     options.add_argument("--again", action="store_true", help="measure rows that are in the file, too")
@@ -294,17 +414,23 @@ def main() -> int:
 
     torch.set_num_threads(given.threads)
     warnings.filterwarnings("ignore", message="Sparse .* tensor support is in beta")
-    works: dict[str, Work | Matvec] = {work.name: work for work in MATVECS} | {work.name: work for work in WORKS}
-    for work in works.values():
-        if (given.only and not any(word in work.name for word in given.only)) or (
-            work.name in rows and not given.again
-        ):
+    works: dict[str, Callable[[], Case]] = {
+        **{work.name: partial(matvec, work, given) for work in MATVECS},
+        **{work.name: partial(sampled, work, given) for work in SAMPLES},
+        **{work.name: partial(product, work, given) for work in WORKS},
+    }
+    begin = time.perf_counter()
+    for name, work in works.items():
+        if (given.only and not any(re.search(word, name) for word in given.only)) or (name in rows and not given.again):
             continue
-        row = measure_matvec(work, given) if isinstance(work, Matvec) else measure(work, given)
+        if time.perf_counter() - begin > given.seconds:
+            print("out of time: run it again")
+            break
+        row = row_of(work(), given)
         if given.untimed:
             print(f"{row.name}: error {row.error:.0e}, {row.recipe}", flush=True)
             continue
-        rows[work.name] = row
+        rows[name] = row
         document = {"machine": machine(), "commit": commit(), "threads": given.threads}
         document["rows"] = [asdict(r) for r in rows.values()]
         given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")

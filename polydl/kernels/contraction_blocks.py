@@ -57,6 +57,8 @@ class ContractionUse:
     filled up with zeros."""
     in_place: bool = False
     """See `Grouping.in_place`."""
+    direct: bool = False
+    """Data choose what it reads, which is not copied."""
     window: int = 0
     """Not 0: A is read in vectors, too, and so many taps of neighbouring rows are the same (`taps`)."""
     spec: MicrokernelSpec | None = None
@@ -102,6 +104,7 @@ class Contractions:
                     piece.counts[columns].extent,
                     tuple(piece.counts[r].extent for r in found.reductions),
                     inner_product(found) or FMA,
+                    direct=bool(found.within),
                     window=_window(found, piece, rows, columns, {r: piece.counts[r].extent for r in found.reductions}),
                 )
                 for rows in found.rows(columns) or (None,)
@@ -125,7 +128,7 @@ class Contractions:
         by side as it is."""
         if use.window:
             return {}
-        mixed = not use.left.element is use.right.element is use.element
+        mixed = not use.direct and not use.left.element is use.right.element is use.element
         needed = ["A", "B"] if mixed else [] if use.right.strides[use.columns] == 1 else ["B"]
         needed = [role for role in needed if not (role == "A" and use.in_place)]
         widths = {"A": shape.m, "B": shape.n}

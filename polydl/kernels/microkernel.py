@@ -18,7 +18,8 @@ from functools import cache
 import jinja2
 
 from polydl.base import resources
-from polydl.model.types import F64, ElementType
+from polydl.kernels.direct_reads import DirectReads, direct_values, element_of_a, read_b
+from polydl.model.types import F64, I32, ElementType
 from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, written
 from polydl.target.products import FMA, MACROS, Product
 from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
@@ -153,6 +154,9 @@ class MicrokernelSpec:
     """B does not move along j: B[r.b_stride]. Only of windows."""
     long: str = field(default="", repr=False)
     """Long vectors that it has code for (`target.isa.LONG`); empty: none."""
+    direct: DirectReads | None = field(default=None, repr=False)
+    """A and B are of other types than the sum, and no copies: strides of B count its elements, also where words are put
+    together of them."""
 
     @property
     def word(self) -> ElementType:
@@ -181,8 +185,10 @@ class MicrokernelSpec:
             raise ValueError("a step says itself what becomes of the output")
         if self.scalar_b and not self.window:
             raise ValueError("one of the operands moves along the columns")
-        if any(r.by_table for r in self.reductions) and (self.product.in_words or self.window):
-            raise ValueError("tables are for products of single elements")
+        if any(r.by_table for r in self.reductions) and (self.window or (self.product.in_words and not self.direct)):
+            raise ValueError("tables are for operands that are no copies, and no windows")
+        if self.direct is not None and (self.step is not None or self.window or self.in_place != self.product.in_words):
+            raise ValueError("operands of other types are read for products, of words of A as they are")
         tile = self.tile
         if tile is not None and (self.m % tile.rows or self.n % tile.columns):
             raise ValueError(f"a block of {self.m} x {self.n} is no whole number of tiles")
@@ -206,7 +212,7 @@ class Microkernel:
     text: str
     """C definitions, without the prologue; ends in a newline."""
     parameters: tuple[str, ...]
-    """Names in call order: m, n, A, B, C, a_m, c_m, then extent<i>, a_stride<i>, b_stride<i> of each reduction,
+    """Names in call order: m, n, A, B, C, a_m, c_m, then extent<i>, a_stride<i>, b_stride<i> of each reduction, b_row,
     a_table<i>, b_table<i> of each, alpha, the epilogue's; what is a compile-time constant is left out. m, n, extents
     and strides are ptrdiff_t."""
     spec: MicrokernelSpec
@@ -308,13 +314,21 @@ def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
     """What the function for `spec` needs before it, without that of its epilogue."""
     own = () if spec.step is None else spec.step.prologue
     vectors = (isa_prologue(element, spec.long) for element in (spec.dtype, spec.word))
-    found = (*vectors, product_prologue(spec.product, spec.long), *own)
+    found = (*vectors, product_prologue(spec.product, spec.long), *_direct_prologue(spec), *own)
     return tuple(dict.fromkeys(text for text in found if text))
+
+
+def _direct_prologue(spec: MicrokernelSpec) -> tuple[str, ...]:
+    """The functions that load vectors of B, behind vectors of 32-bit integers; none for copies."""
+    if spec.direct is None:
+        return ()
+    text = environment().get_template("direct_reads.c.j2").render(direct_values(spec.direct, spec.product, spec.dtype))
+    return isa_prologue(I32, spec.long), text
 
 
 def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
     """The arguments of the function for `spec`, in call order (see `Microkernel.parameters`)."""
-    read, written = f"const {spec.word} *", f"{spec.dtype} *"
+    read, written = f"const {_read_of_b(spec)} *", f"{spec.dtype} *"
     fixed = [Parameter("ptrdiff_t", "m"), Parameter("ptrdiff_t", "n")]
     fixed += [Parameter(f"const {_read(spec)} *", "A"), Parameter(read, "B"), Parameter(written, "C")]
     strides = [("a_m", spec.a_m), ("c_m", spec.c_m)]
@@ -322,6 +336,7 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
         strides.append((f"extent{index}", reduction.extent))
         strides.append((f"a_stride{index}", reduction.a_stride))
         strides.append((f"b_stride{index}", reduction.b_stride))
+    strides += [("b_row", spec.direct.b_row)] if spec.direct is not None else []
     fixed += [Parameter("ptrdiff_t", name) for name, value in strides if value is None]
     for index, reduction in enumerate(spec.reductions):
         tables = (("a", reduction.a_table), ("b", reduction.b_table))
@@ -336,7 +351,14 @@ def parameters(spec: MicrokernelSpec) -> tuple[Parameter, ...]:
 
 def _read(spec: MicrokernelSpec) -> str:
     """C type that elements of A are read as."""
+    if spec.direct is not None and not spec.in_place:
+        return spec.direct.a.c
     return f"polydl_{spec.word.name}_anywhere" if spec.in_place else spec.word.c
+
+
+def _read_of_b(spec: MicrokernelSpec) -> str:
+    """C type that elements of B are read as."""
+    return spec.word.c if spec.direct is None else spec.direct.b.c
 
 
 def signature(spec: MicrokernelSpec) -> str:
@@ -387,6 +409,11 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             t=spec.dtype,
             word=spec.word,
             read=_read(spec),
+            read_of_b=_read_of_b(spec),
+            load_b="" if spec.direct is None else read_b(spec.direct, spec.product, spec.dtype),
+            b_row="" if spec.direct is None else stride_text(spec.direct.b_row, "b_row"),
+            of_a=lambda text: text if spec.direct is None or spec.in_place else element_of_a(spec.direct, text),
+            less=spec.direct is not None and spec.product.correction != 0,
             multiply=_multiply(spec, name),
             loops=loops,
             shared=shared,
@@ -522,6 +549,7 @@ def _is_paired(spec: MicrokernelSpec) -> bool:
     if (
         spec.step is not None
         or spec.window
+        or spec.direct is not None
         or spec.word not in VECTOR_TYPES
         or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS)
     ):
@@ -578,7 +606,7 @@ def _result(spec: MicrokernelSpec) -> str:
 def start_text(spec: MicrokernelSpec) -> str:
     """Elements from the start of B to what the sums start from; empty: they start elsewhere. It is in a copy of B,
     whose steps follow each other without gaps: behind the last iteration of the outermost reduction."""
-    if not spec.product.correction:
+    if not spec.product.correction or spec.direct is not None:
         return ""
     outermost = _loop(0, spec.reductions[0])
     return f"{outermost.extent} * {outermost.b_stride}"
@@ -593,6 +621,7 @@ def _name(spec: MicrokernelSpec) -> str:
     product = "" if spec.product is FMA else spec.product.name
     forms = " in place" * spec.in_place + " no store" * (not spec.stores) + f" {spec.long}" * bool(spec.long)
     forms += "".join(f" {i}{r.a_table}{r.b_table}" for i, r in enumerate(spec.reductions) if r.by_table)
+    forms += f" {spec.direct}" * (spec.direct is not None)
     forms += f" {spec.step}" * (spec.step is not None) + " window" * spec.window + " scalar" * spec.scalar_b
     digest = hashlib.sha256((repr(spec) + product + forms).encode()).hexdigest()[:8]
     return f"polydl_mk_{product or spec.dtype.name}_{spec.m}x{spec.n}_k{_extents(spec)}_b{spec.beta}_{digest}"
@@ -614,7 +643,8 @@ def _summary(spec: MicrokernelSpec) -> str:
         start = "a number" if spec.step.start else "C"
         return f"{c} = step({left}, {right}) of {start} over r < {_extents(spec)}, {where}"
     product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
-    return f"{c} {sign}= {alpha}{over}{product}, {where}"
+    kept = "" if spec.direct is None else f", operands of {spec.direct.a.c} and {spec.direct.b.c} as they are"
+    return f"{c} {sign}= {alpha}{over}{product}, {where}{kept}"
 
 
 def _shown(stride: int | None) -> str:

@@ -16,6 +16,8 @@ from polydl.model.types import ElementType
 
 PIECES = 256
 """Pieces in which a long segment is added up, for any number of threads, so that the sum is the same with all."""
+LONG = 48
+"""Entries from which on a segment has two sums at once, so that an addition need not wait for the one before."""
 MOST_PARTS = 256
 """Parts in which rows are shared out, at most."""
 
@@ -61,6 +63,7 @@ def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementTy
         "summary": summary,
         "name": f"polydl_entries_{element.name}_{digest}",
         "pieces": PIECES,
+        "long": LONG,
     }
     template = environment().get_template("segment_sum.c.j2")
     vectors, own, on_threads = (template.render(what=what, **values) for what in ("vectors", "sum", "on_threads"))

@@ -142,7 +142,7 @@ def call_printer(
     assert kernel is not None and found is not None
     a, b = operands_of(structure)
     groups, spec = grouping(structure), versions.between.spec
-    segment = segment_arguments(statement, found, call.corner, a)
+    segment = segment_arguments(statement, found, call.corner, a, groups)
 
     def address(at: Place, role: str, operand: Operand) -> Expr:
         if role in packs:

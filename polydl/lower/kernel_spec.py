@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.direct_reads import DirectReads
 from polydl.kernels.microkernel import MicrokernelSpec, Reduction, Step
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
@@ -81,7 +82,7 @@ def microkernel_spec(
     reductions = tuple(
         Reduction(constant(steps_of(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
-    ) + tuple(_within(scop, one, of_left=a is found.left) for one in found.within)
+    ) + tuple(_within(scop, one, groups, of_left=a is found.left) for one in found.within)
     if groups.words > 1:
         a_step, b_step = (packs[role].word_stride if role in packs else 1 for role in ("A", "B"))
         reductions += (Reduction(groups.words, a_step, b_step),)
@@ -119,15 +120,29 @@ def microkernel_spec(
         window=found.windows(_columns(structure)),
         scalar_b=b.strides[_columns(structure)] == 0,
         long=scop.long,
+        direct=_direct(found, groups, a, b),
     )
 
 
-def _within(scop: Scop, one: Within, *, of_left: bool) -> Reduction:
+def _within(scop: Scop, one: Within, groups: Grouping, *, of_left: bool) -> Reduction:
     """A reduction within an instance; `of_left`: A is the left operand."""
     strides, tables = (one.left, one.right), (one.left_table, one.right_table)
     types = [scop.arrays[table].element.c if table else "" for table in tables]
     (a, b), (a_table, b_table) = (strides, types) if of_left else (strides[::-1], types[::-1])
-    return Reduction(one.extent, given(a), given(b), a_table, b_table)
+    a_step, b_step, group = given(a), given(b), groups.product.group if groups.within else 1
+    if one.iterator == groups.within:  # of A one word, of B as many rows
+        assert one.extent is not None and a_step == 1, "says `grouping`"
+        return Reduction(one.extent // group, 1, None if b_step is None else b_step * group)
+    return Reduction(one.extent, None if a_step is None else a_step // group, b_step, a_table, b_table)
+
+
+def _direct(found: Contraction, groups: Grouping, a: Operand, b: Operand) -> DirectReads | None:
+    """How operands lie that are read where they are, and have other types than the sum."""
+    if found.uniform or not found.within:
+        return None
+    grouped = next((one for one in found.within if one.iterator == groups.within), None)
+    row = 0 if grouped is None else given(grouped.right if a is found.left else grouped.left)
+    return DirectReads(a.element, b.element, row)
 
 
 def _step(found: Contraction, a: Operand, start: Expr | None) -> Step:

@@ -12,6 +12,7 @@ from polydl.model import isl
 from polydl.model.contraction import Contraction, Operand, Within
 from polydl.model.scop import BlackBox, Segment, Statement
 from polydl.model.strides import Stride
+from polydl.schedule.grouping import Grouping
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class SegmentArguments:
     corner: isl.PwMultiAff
     """{ S_mk[t…] -> S[i…] } the first instance of a call."""
     left_is_a: bool
+    groups: Grouping
 
     @property
     def _first(self) -> str:
@@ -36,14 +38,20 @@ class SegmentArguments:
         return Int(0) if table or stride == 0 else times(Name(self._first), self._elements(stride, at))
 
     def strides(self, at: Place) -> list[Expr]:
-        """Arguments for the number of entries, and for strides that the function is not made for."""
+        """Arguments for the number of entries, for strides that the function is not made for, and for the distance of
+        the rows of B that are in a word."""
         found: list[Expr] = []
         for one in self.found.within:
             if one.extent is None:
                 found.append(Binary("-", Paren(Text(self.segment.last)), Name(self._first)))
-            both = [self._of(one, left=left)[0] for left in (self.left_is_a, not self.left_is_a)]
-            found += [at.distance(stride) for stride in both if not isinstance(stride, int)]
-        return found
+            a, b = (self._of(one, left=left)[0] for left in (self.left_is_a, not self.left_is_a))
+            found += [] if isinstance(a, int) else [at.distance(a)]
+            steps = self.groups.product.group if one.iterator == self.groups.within else 1
+            found += [] if isinstance(b, int) else [times(at.distance(b), Int(steps)) if steps > 1 else at.distance(b)]
+        rows = [
+            self._of(one, left=not self.left_is_a)[0] for one in self.found.within if one.iterator == self.groups.within
+        ]
+        return [*found, *(at.distance(row) for row in rows if not isinstance(row, int))]
 
     @property
     def tables(self) -> list[Expr]:
@@ -81,10 +89,10 @@ def bound_names(body: BlackBox, segment: Segment, affine: Callable[[isl.PwAff], 
 
 
 def segment_arguments(
-    statement: Statement, found: Contraction, corner: isl.PwMultiAff, a: Operand
+    statement: Statement, found: Contraction, corner: isl.PwMultiAff, a: Operand, groups: Grouping
 ) -> SegmentArguments | None:
     """What writes these arguments for calls whose first instance is `corner`, where `a` is the operand A; None for a
     statement that adds up in loops of its own."""
     if not isinstance(statement.body, BlackBox) or statement.body.segment is None:
         return None
-    return SegmentArguments(statement.body, statement.body.segment, found, corner, a is found.left)
+    return SegmentArguments(statement.body, statement.body.segment, found, corner, a is found.left, groups)

@@ -110,7 +110,7 @@ class Contraction:
         operands = self.roles(columns)
         if operands is None:
             return ()
-        if not self.uniform:
+        if not self.uniform and not self.within:  # which data choose, kernels read where it is
             return ("A", "B")
         return () if operands[1].strides[columns] == 1 or self.windows(columns) else ("B",)
 
@@ -269,8 +269,8 @@ def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contrac
         return NoContraction(found.lack)
     loops = [i for i in segment.sum.iterators if i not in (*statement.iterators, *segment.tables)]
     extents = {i: _iterations(segment.sum, i) for i in loops[1:]}
-    if not found.uniform or found.scale or any(extent is None for extent in extents.values()):
-        return NoContraction(Lack.TYPES if not found.uniform else Lack.PRODUCT)
+    if found.scale or any(extent is None for extent in extents.values()):
+        return NoContraction(Lack.PRODUCT)
     left_table, right_table = (_table(one, segment) for one in (found.left, found.right))
     if left_table is None or right_table is None:
         return NoContraction(Lack.ADDRESS)

@@ -13,6 +13,7 @@ from polydl.target.products import (
     MATRICES,
     SINGLE,
     Product,
+    direct_product,
     in_matrices,
     inner_product,
     is_bf16,
@@ -30,6 +31,9 @@ class Grouping:
     """Its reduction whose neighbours are side by side in words; None: none, products are of single elements."""
     in_place: bool = False
     """A has the words as it is, so that it need not be copied."""
+    within: str = ""
+    """In place of `loop`, the reduction within a segment (`Contraction.within`) with the groups; B's words are put
+    together when they are loaded then."""
 
     def of(self, loop: Loop) -> int:
         """Iterations of a reduction that one step of the microkernel takes."""
@@ -53,6 +57,8 @@ def grouping(structure: NestLoops) -> Grouping:
     """
     kernel, found = structure.kernel, structure.nest.contraction
     assert kernel is not None and found is not None
+    if found.within and not found.uniform:
+        return _within(structure, kernel, found)
     product = _product(structure, kernel, found)
     if not product.in_words:
         return Grouping(product)
@@ -66,6 +72,24 @@ def grouping(structure: NestLoops) -> Grouping:
         if moves and (count is None or count >= longest) and count != 1:
             longest, best = count or longest, loop
     return Grouping(FMA) if best is None else Grouping(product, best)
+
+
+def _within(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> Grouping:
+    """Of operands that data choose, which are read where they are: groups of A's neighbours along the innermost
+    reduction that has whole groups of them, where all else moves A by whole groups."""
+    a, b = (structure.operand(role) for role in ("A", "B"))
+    product = direct_product(a.element, b.element, found.element)
+    if not product.in_words or kernel.product == SINGLE:
+        return Grouping(FMA)
+    within = {one.iterator: one.left if a is found.left else one.right for one in found.within}
+    moves = [*(a.strides[loop.iterator] for loop in kernel.all), *within.values()]
+    for one in reversed(found.within[1:]):
+        others = list(moves)
+        others.remove(within[one.iterator])
+        whole = all(isinstance(stride, int) and stride % product.group == 0 for stride in others)
+        if within[one.iterator] == 1 and one.extent is not None and one.extent % product.group == 0 and whole:
+            return Grouping(product, in_place=True, within=one.iterator)
+    return Grouping(FMA)
 
 
 def copied_bytes(structure: NestLoops, role: str) -> float:

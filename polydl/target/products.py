@@ -339,6 +339,19 @@ def inner_product(found: Contraction) -> Product | None:
     return None
 
 
+def direct_product(a: ElementType, b: ElementType, sums: ElementType) -> Product:
+    """The inner product of groups of elements as A and B have them; that of single elements where there is none."""
+
+    def same(kept: ElementType | None, own: ElementType) -> bool:
+        return kept is own or (kept is not None and is_bf16(kept) and is_bf16(own))
+
+    for product in (DOT_BF16, DOT_I16):
+        if same(product.a, a) and same(product.b, b) and sums in product.sums:
+            return product
+    found = DOT_8.get((a, b))
+    return found if found is not None and sums in found.sums else FMA
+
+
 def is_bf16(element: ElementType) -> bool:
     """Whether a type is that of brain floats, however C spells it."""
     return element.is_float and (element.significand, element.exponent) == (BF16.significand, BF16.exponent)

@@ -46,11 +46,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polydl.torch_backend.backend import explain, export, polydl, refresh, register
+    from polydl.torch_backend.block_sparse import block_sparse_linears
 
-__all__ = ("explain", "export", "polydl", "refresh", "register")
+__all__ = ("block_sparse_linears", "explain", "export", "polydl", "refresh", "register")
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("polydl.torch_backend.backend"), name)
+        room = "block_sparse" if name == "block_sparse_linears" else "backend"
+        return getattr(import_module(f"polydl.torch_backend.{room}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

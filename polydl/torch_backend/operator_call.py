@@ -303,13 +303,13 @@ LOWERINGS: dict[str, Lowering] = {}
 """By the name of an operator's overload, `aten.add.Tensor`."""
 
 
-def lowers(*names: str) -> Callable[[Lowering], Lowering]:
-    """Registers a lowering for operators of ATen by the names of their overloads."""
+def lowers(*names: str, library: str = "aten") -> Callable[[Lowering], Lowering]:
+    """Registers a lowering for operators of a library by the names of their overloads."""
 
     def put(function: Lowering) -> Lowering:
         for name in names:
-            assert f"aten.{name}" not in LOWERINGS, name
-            LOWERINGS[f"aten.{name}"] = function
+            assert f"{library}.{name}" not in LOWERINGS, name
+            LOWERINGS[f"{library}.{name}"] = function
         return function
 
     return put

@@ -93,6 +93,18 @@ CASES = {
                 y[i][r][j] = s > 0 ? s : 0;
             }
 """, block=(3, 5), bias=True),
+    "a name for what follows": Case("""
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < 4; r++)
+            for (int j = 0; j < k; j++) {
+                float s = 0;
+                for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                    for (int c = 0; c < 4; c++)
+                        s += val[p][r][c] * x[idx[p]][c][j];
+                const float t = s + bias[j];
+                y[i][r][j] = t > 0 ? t : 0;
+            }
+""", block=(4, 4), bias=True),
     "flat arrays": Case("""
     for (int i = 0; i < n; i++)
         for (int p = ptr[i]; p < ptr[i + 1]; p++)

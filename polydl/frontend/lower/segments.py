@@ -31,9 +31,11 @@ from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Binary, Expr, Load, every_part
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.expr import Binary, Convert, Expr, Load, every_part
+from polydl.model.types import BF16, BF16_BITS, F32, F64, I8, I16, I32, U8, ElementType
 
+_NARROW: Mapping[object, frozenset[object]] = {F32: frozenset({BF16, BF16_BITS}), I32: frozenset({I8, U8, I16, I32})}
+"""By the type of sums, those of factors that microkernels read as they are."""
 _MOST = 1 << 16
 """Entries that the affine statement has: any number that is larger than 1 tells how far operands move."""
 
@@ -87,7 +89,7 @@ def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
 
 def in_elements(items: Sequence[Node], state: State) -> list[Node]:
     """Statements of a block in which a scalar that a loop over data's bounds adds up, and that ends up in an element,
-    is that element from the start; bounds that have names are written where they are used.
+    is that element from the start, perhaps through other names; bounds that have names are written where they are used.
 
     before:    float s = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) s += val[p] * x[idx[p]][j]; y[i][j] = s;
     after:     y[i][j] = 0; for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j];
@@ -99,7 +101,7 @@ def in_elements(items: Sequence[Node], state: State) -> list[Node]:
         if isinstance(one, c_ast.Decl):
             found = _in_bounds(found, one, state) or found
     for one in tuple(found):
-        if isinstance(one, c_ast.Decl):
+        if isinstance(one, c_ast.Decl) and one in found:  # not one that has another scalar's element by now
             found = _in_element(found, one, state) or found
     return found
 
@@ -134,10 +136,14 @@ def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list
 def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list[Node] | None:
     name, at = scalar.name, items.index(scalar)
     users = [one for one in items if one is not scalar and name in mentions(one)]
-    if scalar.init is None or scalar.storage or not isinstance(scalar.type, c_ast.TypeDecl) or len(users) != 2:
+    if scalar.init is None or scalar.storage or not isinstance(scalar.type, c_ast.TypeDecl) or len(users) < 2:
         return None
-    loop, last = users
-    if not isinstance(last, c_ast.Assignment) or last.op != "=" or not isinstance(last.lvalue, c_ast.ArrayRef):
+    loop, *readers = users
+    behind = items[items.index(readers[-1]) :]
+    last = next((one for one in behind if isinstance(one, c_ast.Assignment) and one.op == "="), None)
+    if last is None or not isinstance(last.lvalue, c_ast.ArrayRef):
+        return None
+    if any(name in assigned_names(one) or not isinstance(one, c_ast.Decl | c_ast.Assignment) for one in readers):
         return None
     element, array = last.lvalue, _array(last.lvalue)
     if array is None:
@@ -150,7 +156,8 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     heads = [part for part in (loop.init, loop.cond) if part is not None]
     bounds = {n for part in heads for n in mentions(part)}
     columns = {one.name for one, _ in state.loops} & set(mentions(element.subscript)) - bounds
-    own = {name, *assigned_names(loop), *(d.name for one in items for d in _declarations(one))}
+    changed = (assigned for one in items[at : items.index(last)] for assigned in assigned_names(one))
+    own = {name, *changed, *(d.name for one in items for d in _declarations(one))}
     if (
         not any(isinstance(node, c_ast.ArrayRef) for part in heads for node in nodes(part))
         or not columns
@@ -163,8 +170,10 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     made: dict[int, Node | None] = {
         id(scalar): None if kept else c_ast.Assignment("=", element, scalar.init, scalar.coord),
         id(loop): _replaced(loop, known),
-        id(last): None if isinstance(last.rvalue, c_ast.ID) else _replaced(last, known),
+        **{id(one): _replaced(one, known) for one in readers},
     }
+    if isinstance(last.rvalue, c_ast.ID) and last.rvalue.name == name:
+        made[id(last)] = None
     now = (made.get(id(one), one) for one in items)
     return [one for one in now if one is not None]
 
@@ -221,8 +230,8 @@ def _accumulation(
 
 
 def _declared(node: c_ast.Decl, state: State) -> Node | None:
-    """What a name in a loop stands for: an element of an array of its type, an integer, or a place in an array; None
-    where it may be anything else."""
+    """What a name in a loop stands for: an element of an array of its type, a number that is converted to its type, or
+    a place in an array; None where it may be anything else."""
     value, type_ = node.init, node.type
     if value is None or node.storage:
         return None
@@ -236,7 +245,7 @@ def _declared(node: c_ast.Decl, state: State) -> Node | None:
     ctype = state.type_of(typename)
     if found is not None and found.ctype is ctype and (pointed or isinstance(value, c_ast.ArrayRef)):
         return value
-    if pointed or not isinstance(ctype, ElementType) or not ctype.is_int:
+    if pointed or not isinstance(ctype, ElementType):
         return None
     return c_ast.Cast(typename, value, node.coord)
 
@@ -359,21 +368,27 @@ def _multiplies(one: RawStatement) -> bool:
 
 
 def _adds_products(one: RawStatement) -> bool:
-    """Whether it adds elements, or products of them, of the type of the sum, which has vectors, and of other arrays."""
+    """Whether it adds elements, or products of them, of other arrays: all of one type that has vectors, or products of
+    two narrower ones whose values are those of the sum."""
     body = one.body
-    if not isinstance(body, RawAssignment) or not _is_product(body.value):
+    if not isinstance(body, RawAssignment):
         return False
-    elements = {access.symbol.ctype for access in one.accesses}
     known = not any(access.chosen for access in one.accesses)
     target = one.accesses[body.target].symbol
     others = [a.symbol for at, a in enumerate(one.accesses) if at not in (body.target, body.target_read)]
-    return known and len(elements) == 1 and elements <= {F32, F64} and target not in others
+    sums, elements = target.ctype, {symbol.ctype for symbol in others}
+    if not known or target in others or not _is_product(body.value, sums):
+        return False
+    return elements == {sums} <= {F32, F64} or (elements <= _NARROW.get(sums, frozenset()) and _multiplies(one))
 
 
-def _is_product(value: Expr) -> bool:
-    """Of elements alone, or one of them."""
-    if isinstance(value, Binary):
-        return value.op == "*" and _is_product(value.left) and _is_product(value.right)
+def _is_product(value: Expr, sums: object) -> bool:
+    """Of elements alone, or one of them, each perhaps converted to the type of the sum."""
+    match value:
+        case Binary("*", left, right):
+            return _is_product(left, sums) and _is_product(right, sums)
+        case Convert(_, target, Load()):
+            return target is sums
     return isinstance(value, Load)
 
 

@@ -9,6 +9,7 @@ from polydl.torch_backend.ops import (
     indexing_ops,
     norm_ops,
     reduction_ops,
+    sparse_ops,
     window_ops,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "indexing_ops",
     "norm_ops",
     "reduction_ops",
+    "sparse_ops",
     "window_ops",
 ]
