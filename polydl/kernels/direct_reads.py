@@ -41,7 +41,7 @@ def direct_values(direct: DirectReads, product: Product, sums: ElementType) -> d
         "name": read_b(direct, product, sums),
         "c": direct.b.c,
         "bits": direct.b.bits,
-        "bf16": is_bf16(direct.b),
+        "upper": is_bf16(direct.b),
         "unsigned": direct.b.unsigned,
         "group": product.group,
         "result": f"polydl_{product.word(sums).name}",
