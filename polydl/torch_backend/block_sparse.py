@@ -44,7 +44,7 @@ class BlockSparseLinear(nn.Module):
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         """Raises ValueError for a weight of another layout, or of more than two dimensions."""
         super().__init__()
-        if weight.layout is not torch.sparse_bsr or weight.dim() != 2:
+        if weight.layout is not torch.sparse_bsr or weight.ndim != 2:
             raise ValueError(f"a weight of two dimensions in torch.sparse_bsr is needed, not one in {weight.layout}")
         self.in_features, self.out_features = weight.shape[1], weight.shape[0]
         given = weight.detach()
