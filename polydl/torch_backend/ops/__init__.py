@@ -2,11 +2,14 @@
 
 from polydl.torch_backend.ops import (
     access_maps,
+    activation_ops,
+    arithmetic_ops,
     attention_ops,
     contraction_ops,
     convolution_ops,
-    elementwise,
+    creation_ops,
     indexing_ops,
+    logic_ops,
     norm_ops,
     reduction_ops,
     sparse_ops,
@@ -15,11 +18,14 @@ from polydl.torch_backend.ops import (
 
 __all__ = [
     "access_maps",
+    "activation_ops",
+    "arithmetic_ops",
     "attention_ops",
     "contraction_ops",
     "convolution_ops",
-    "elementwise",
+    "creation_ops",
     "indexing_ops",
+    "logic_ops",
     "norm_ops",
     "reduction_ops",
     "sparse_ops",
