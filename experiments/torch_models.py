@@ -13,7 +13,7 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -316,7 +316,10 @@ def tokens(n: int, count: int) -> Tensor:
     return torch.randint(0, 30522, (n, count))
 
 
-MODELS: dict[str, Callable[[int], tuple[nn.Module, Inputs]]] = {
+Maker = Callable[[int], tuple[nn.Module, Inputs]]
+"""A module and its inputs, for a batch."""
+
+MODELS: dict[str, Maker] = {
     "mlp": lambda n: (mlp(512, 10), (torch.randn(n, 512),)),
     "transformer block": lambda n: (TransformerBlock(256, 4), (torch.randn(n, 128, 256),)),
     "ResNet block": lambda n: (ResNetBlock(256), (torch.randn(n, 256, 14, 14),)),
@@ -370,11 +373,13 @@ def gradients(way: Callable[..., Tensor], model: nn.Module) -> Callable[..., tup
     return step
 
 
-def compared(name: str, batch: int, rounds: int, tune: bool, train: bool, inductor: bool) -> dict[str, float]:
+def compared(
+    name: str, make: Maker, batch: int, rounds: int, tune: bool, train: bool, inductor: bool
+) -> dict[str, float]:
     """Median milliseconds by way; without rounds an empty one, after checking."""
     torch.manual_seed(0)
     torch.compiler.reset()
-    model, inputs = MODELS[name](batch)
+    model, inputs = make(batch)
     model.eval()
     reports: list[GraphReport] = []
     options = {"tune": tune, "report": reports.append}
@@ -407,10 +412,12 @@ def compared(name: str, batch: int, rounds: int, tune: bool, train: bool, induct
     return {k: 1e3 * statistics.median(v) for k, v in samples.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=[m for m in MODELS if not m.startswith("small")], metavar="MODEL")
-    parser.add_argument("--batch", type=int, default=16)
+def main(models: Mapping[str, Maker], doc: str | None, batch: int) -> None:
+    """The command: `models` are those that it knows, `batch` is that without `--batch`."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [name for name in models if not name.startswith("small")]
+    parser.add_argument("models", nargs="*", default=names, metavar="MODEL")
+    parser.add_argument("--batch", type=int, default=batch)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--train", action="store_true")
@@ -428,7 +435,7 @@ def main() -> None:
             print(f"{name:18} is in {given.rows}", flush=True)
             continue
         rounds = 0 if given.prepare else given.rounds
-        found = compared(name, given.batch, rounds, given.tune, given.train, given.inductor)
+        found = compared(name, models[name], given.batch, rounds, given.tune, given.train, given.inductor)
         if found:
             if rows:
                 times = {k: round(v, 4) for k, v in found.items()}
@@ -439,4 +446,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(MODELS, __doc__, 16)

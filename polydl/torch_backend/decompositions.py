@@ -10,7 +10,7 @@ into its weight and bias, which are computed when parameters change, and not in 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import Any
 
@@ -124,6 +124,24 @@ def _padded_first(x: Any, weight: Any, bias: Any, stride: Any, padding: list[int
     pairs = padding * (x.ndim - 2) if len(padding) == 1 else padding
     x = torch.ops.aten.constant_pad_nd.default(x, [n for one in reversed(pairs) for n in (one, one)], 0)
     return torch.ops.aten.convolution.default(x, weight, bias, stride, [0] * len(padding), dilation, *rest)
+
+
+def pad_in_eager(graph: fx.Graph, eager: Container[fx.Node]) -> None:
+    """Give convolutions that eager PyTorch runs the zeros that were put around their images for loops: its kernels need
+    no padded copy."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.convolution.default):
+        source = node.args[0]
+        if node not in eager or node.args[6] or source.target is not torch.ops.aten.constant_pad_nd.default:
+            continue
+        image, pads, *value = source.args
+        pairs = list(zip(pads[::2], pads[1::2], strict=True))
+        rank = node.meta["val"].ndim - 2
+        if len(source.users) > 1 or len(pairs) > rank or any(a != b or a < 0 for a, b in pairs) or any(value):
+            continue
+        around = [*[0] * (rank - len(pairs)), *(a for a, _ in reversed(pairs))]
+        known = node.args[4] * rank if len(node.args[4]) == 1 else node.args[4]
+        node.args = (image, *node.args[1:4], [a + b for a, b in zip(around, known, strict=True)], *node.args[5:])
+        graph.erase_node(source)
 
 
 def _parts(node: fx.Node, by: Callable[..., Any] | None, lowering: Lowering, depth: int) -> fx.Graph | None:

@@ -35,16 +35,16 @@ def split(gm: fx.GraphModule, static: Sequence[int]) -> tuple[fx.GraphModule, li
     whole, then the results of the parts in order."""
     placeholders = gm.graph.find_nodes(op="placeholder")
     given = {placeholders[i]: i for i in static}
-    roots = _roots(gm.graph, given)
-    ends = [node for node, its in roots.items() if its and _is_end(node, roots, given)]
-    parts = [_part(gm, nodes, roots, given) for nodes in _joined(ends, roots)]
+    its = roots(gm.graph, given)
+    ends = [node for node, one in its.items() if one and _is_end(node, its, given)]
+    parts = [_part(gm, nodes, its, given) for nodes in _joined(ends, its)]
     if not parts:
         return gm, []
     rest = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in placeholders:
         copies[node] = rest.node_copy(node)
-    for nodes in _joined(ends, roots):
+    for nodes in _joined(ends, its):
         for node in nodes:
             copies[node] = rest.placeholder(f"folded_{node.name}")
             copies[node].meta = dict(node.meta)
@@ -55,20 +55,20 @@ def split(gm: fx.GraphModule, static: Sequence[int]) -> tuple[fx.GraphModule, li
     return fx.GraphModule(gm, rest), parts
 
 
-def _roots(graph: fx.Graph, given: dict[fx.Node, int]) -> dict[fx.Node, frozenset[fx.Node]]:
+def roots(graph: fx.Graph, given: dict[fx.Node, int]) -> dict[fx.Node, frozenset[fx.Node]]:
     """Of each node that depends on static inputs alone: which. Not those that are given away, directly or by a view:
     whoever gets a tensor may change it."""
     output = next(iter(graph.find_nodes(op="output")))
     given_away = {memory_of(node) for node in output.all_input_nodes}
-    roots: dict[fx.Node, frozenset[fx.Node]] = {node: frozenset((node,)) for node in given}
+    found: dict[fx.Node, frozenset[fx.Node]] = {node: frozenset((node,)) for node in given}
     for node in graph.nodes:
-        its = [roots.get(one) for one in node.all_input_nodes]
+        its = [found.get(one) for one in node.all_input_nodes]
         if node.op != "call_function" or not its or any(one is None for one in its):
             continue
         if in_sequence(node) or not isinstance(node.meta.get("val"), torch.Tensor) or node in given_away:
             continue
-        roots[node] = frozenset().union(*(one for one in its if one is not None))
-    return roots
+        found[node] = frozenset().union(*(one for one in its if one is not None))
+    return found
 
 
 def _is_end(node: fx.Node, roots: dict[fx.Node, Any], given: dict[fx.Node, int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from polydl.torch_backend import (
     call_extension,
     fold,
     graph_assembly,
+    graph_layouts,
     group_code,
     region_plan,
     region_timing,
@@ -26,7 +27,7 @@ from polydl.torch_backend import (
     straight_line,
 )
 from polydl.torch_backend.backend_options import BackendOptions
-from polydl.torch_backend.decompositions import expand, forward_identities
+from polydl.torch_backend.decompositions import expand, forward_identities, pad_in_eager
 from polydl.torch_backend.graph_assembly import Function
 from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport
@@ -110,13 +111,20 @@ def _compiled(
 ) -> tuple[stored_graph.Stored, dict[str, GroupCode]]:
     """What the function of a graph is made of, and the code of its groups by their keys. It is kept under a key, unless
     something could not be compiled: that is told again next time."""
-    rest, parts = prepared(gm, static, o, lowerings)
-    failed = Failed()
+    _expanded(gm, lowerings)
+    plain: dict[str, Reason] = {}
     while True:
-        built = build(rest, o, lowerings, failed)
-        planned = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
-        if not o.tune or o.strict or not _left_to_eager(built.units, planned, failed, module):
+        rest, parts, laid_out = _laid_out(gm, static, o, lowerings, plain)
+        failed = Failed({node: plain[node.name] for node in rest.graph.nodes if node.name in plain})
+        while True:
+            built = build(rest, o, lowerings, failed)
+            planned = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
+            if not o.tune or o.strict or not _left_to_eager(built.units, planned, failed, module):
+                break
+        wrong = {node.name: why for node, why in failed.nodes.items() if node.name in laid_out}
+        if not wrong:
             break
+        plain |= wrong
     regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in planned.items()}
     calls = {
         n: straight_line.RegionCall(f"polydl_region_{n}", _nodes(plan.inputs), _nodes(plan.outputs))
@@ -143,13 +151,30 @@ def _nodes(values: Sequence[Value]) -> tuple[fx.Node, ...]:
 def prepared(
     gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings
 ) -> tuple[fx.GraphModule, list[fold.Part]]:
-    """The graph with its operators decomposed as far as loops need it, and what was split off because it depends on
-    parameters alone."""
+    """The graph with its operators decomposed as far as loops need it and its tensors laid out, and what was split off
+    because it depends on parameters alone."""
+    _expanded(gm, lowerings)
+    rest, parts, _ = _laid_out(gm, static, o, lowerings, ())
+    return rest, parts
+
+
+def _expanded(gm: fx.GraphModule, lowerings: Lowerings) -> None:
+    """Decompose the operators of a graph as far as loops need it."""
     gm.graph.eliminate_dead_code(lambda node: node.is_impure())
     _describe_constants(gm)
     forward_identities(gm.graph)
     expand(gm, lowerings.lowering)
-    return (gm, []) if o.weights == "live" else fold.split(gm, static)
+
+
+def _laid_out(
+    gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings, plain: Container[str]
+) -> tuple[fx.GraphModule, list[fold.Part], frozenset[str]]:
+    """The rest of a graph, the parts of it that depend on parameters alone, and the names of the nodes for which
+    tensors were laid out; not for those that are `plain`, since eager PyTorch runs them."""
+    if o.weights == "live":
+        return gm, [], frozenset()
+    made, names = graph_layouts.lay_out(gm, static, lowerings.lowering, plain)
+    return *fold.split(made, static), names
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +203,7 @@ def build(
 
     while True:
         before = len(failed.nodes)
+        pad_in_eager(gm.graph, failed.nodes)
         found, reasons = kinds(gm.graph, lowering)
         if o.strict and reasons:
             listed = "\n".join(map(str, reasons))

@@ -319,6 +319,33 @@ def test_large_attention_without_a_microkernel_is_left_to_pytorch(
     group_code.forget()
 
 
+@pytest.mark.parametrize("kernels", [0, 1])
+@pytest.mark.parametrize("padding", [(1, 2), (0, 1)])
+def test_eager_convolutions_pad_themselves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, padding: tuple[int, int], kernels: int
+) -> None:
+    """No padded copy is made for a convolution that is left to PyTorch; the model's own padding by a number stays."""
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    group_code.forget()
+    searched = group_search.Searched
+    monkeypatch.setattr(group_search, "optimized", lambda job: searched(job.written, job.written, (), (), kernels))
+    x, w = torch.randn(2, 8, 40, 41), torch.randn(8, 8, 3, 5)
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        one = nn.functional.conv2d(x, w, padding=padding, stride=2)
+        return one, nn.functional.conv2d(nn.functional.pad(x, (1, 1), value=2.0), w)
+
+    with torch.no_grad():
+        run, report, _ = compile_graph(graph(function, [x, w]), (), BackendOptions(groups=2), LOWERINGS)
+        for found, expected in zip(run([x, w]), function(x, w), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+            assert found.stride() == expected.stride()
+    assert sum("no microkernel" in one.why for one in report.eager) == 2 * (1 - kernels)
+    pads = [one for group in report.groups for one in group.operators if "constant_pad" in one]
+    assert len(pads) == 1 + kernels
+    group_code.forget()
+
+
 @pytest.mark.parametrize("shared", [0, 2])
 @pytest.mark.parametrize("whole", [True, False])
 def test_attention_that_shares_no_loops_is_left_to_pytorch(

@@ -1,5 +1,5 @@
-"""Modules of `kernel_modules`, untuned: what the backend gives is what eager PyTorch gives, forward and backward, for
-plain inputs, permuted ones, and no batch at all; and what eager PyTorch runs has a reason."""
+"""Modules of `kernel_modules` and `network_modules`, untuned: what the backend gives is what eager PyTorch gives,
+forward and backward, for plain inputs, permuted ones, and no batch at all; and what eager PyTorch runs has a reason."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from torch import Tensor, nn
 
 from polydl.torch_backend.graph_report import GraphReport
 from tests.torch_backend.kernel_modules import KERNELS, WITHOUT_BATCH
+from tests.torch_backend.network_modules import NETWORKS
 from tests.torch_backend.test_modules import gradients, same
+
+ALL = {**KERNELS, **NETWORKS}
 
 
 def drawn(name: str) -> tuple[nn.Module, nn.Module, tuple[Any, ...]]:
     """A module, a copy of it, and inputs."""
     torch.manual_seed(0)
-    module, inputs = KERNELS[name]()
+    module, inputs = ALL[name]()
     return module, copy.deepcopy(module), inputs
 
 
@@ -46,7 +49,7 @@ def agree(module: nn.Module, other: nn.Module, inputs: tuple[Any, ...]) -> list[
     return reports
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ALL)
 def test_forward(name: str) -> None:
     for report in agree(*drawn(name)):
         lowered = {node for group in report.groups for node in group.nodes}
@@ -56,7 +59,7 @@ def test_forward(name: str) -> None:
         assert lowered or eager
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ALL)
 def test_gradients_of_permuted_inputs(name: str) -> None:
     module, other, inputs = drawn(name)
     inputs = tuple(map(permuted, inputs))
@@ -74,7 +77,7 @@ def test_gradients_of_permuted_inputs(name: str) -> None:
         torch.testing.assert_close(one, wanted, rtol=1e-4, atol=5e-5 * max(1.0, largest), equal_nan=True)
 
 
-@pytest.mark.parametrize("name", [name for name in KERNELS if name not in WITHOUT_BATCH])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in WITHOUT_BATCH])
 def test_without_batch(name: str) -> None:
     """What eager PyTorch refuses is refused, and with its kind of error."""
     module, other, inputs = drawn(name)

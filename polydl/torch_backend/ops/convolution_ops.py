@@ -86,12 +86,16 @@ def _convolution(c: Call) -> Lowered:
         relation = Relation(c, source.sizes, c.sizes(), weight.sizes)
         return c.whole(lambda targets: to_large(relation, source, weight, bias, targets[0], c.out().dtype))
     relation = Relation(c, c.sizes(), source.sizes, weight.sizes)
+    strides = c.meta("input").stride()
+    order = sorted(range(1, len(strides)), key=lambda d: -strides[d])
+    """Dimensions that are summed over, as they lie in memory in the image."""
 
     def total(index: Map) -> Expr:
         image, channel, *place = index
         group = channel // relation.of_small
         found = c.w.variable(element, 0, "sum")
-        with c.w.nest((relation.of_large, *relation.window)) as (inner, *k):
+        with c.w.nest([weight.sizes[d] for d in order]) as loops:
+            inner, *k = (loops[order.index(d)] for d in range(1, len(weight.sizes)))
             there = relation.at(place, k)
             with relation.where_inside(there):
                 one = source.at((image, group * relation.of_large + inner, *there))
