@@ -3,7 +3,7 @@ others have it at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 
@@ -222,8 +222,10 @@ def _joined(
         return None
     sources = {owner[one.node].number: owner[one.node] for one in probe.reads if one.node in owner}
     for group in sorted(sources.values(), key=lambda one: -one.number):
+        if group.number not in made:  # another one took it in, which has no place for the node
+            continue
         point = _point(node, probe, group)
-        if point is None or not _acyclic(group, set(sources), made):
+        if point is None or not _acyclic(group, sources.keys() & made.keys(), made):
             continue
         for other in sorted(sources.values(), key=lambda one: -one.number):
             # What the node reads beside both must not wait for one of them: it would wait for the node then.
@@ -237,7 +239,7 @@ def _joined(
     return None
 
 
-def _acyclic(group: _Open, sources: set[int], made: dict[int, _Open]) -> bool:
+def _acyclic(group: _Open, sources: Set[int], made: dict[int, _Open]) -> bool:
     """Whether nothing else that the node reads depends on the group."""
     return all(group.number not in made[one].depends for one in sources if one != group.number)
 

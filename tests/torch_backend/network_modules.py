@@ -461,7 +461,7 @@ class Related(nn.Module):
 network("wavenet", Wave, (2, 1, 13))
 network("cells", Cells, (3, 4, 5))
 network("additive attention", Additive, whole(0, 11, 3, 5))
-network("encoder and decoder", lambda: nn.Transformer(12, 3, 1, 1, 20, 0.0, batch_first=True), (2, 5, 12), (2, 4, 12))
+network("encoder and decoder", lambda: nn.Transformer(12, 2, 1, 1, 20, 0.0, batch_first=True), (2, 5, 12), (2, 4, 12))
 network("llama", Llama, (2, 7, 24))
 network("experts", Experts, (9, 7))
 network("linear attention", Featured, (2, 6, 12))
