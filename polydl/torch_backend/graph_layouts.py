@@ -39,7 +39,7 @@ from polydl.torch_backend.node_kinds import Lowering, memory_of, outside
 _aten = torch.ops.aten
 _VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten._reshape_alias.default)
 """Operators that fail where the dimensions that they join do not lie behind each other."""
-_PRODUCTS = {_aten.mm.default: 1, _aten.addmm.default: 2}
+_PRODUCTS: dict[Any, int] = {_aten.mm.default: 1, _aten.addmm.default: 2}
 """Products of matrices, and which of the arguments is the weight if one is: [in][out]."""
 _PANEL = 32
 """Outputs of a panel: two vectors of floats with AVX-512, four with AVX2."""
@@ -101,11 +101,9 @@ def _wanted(
 def _has_vectors(node: fx.Node) -> bool:
     image, weight = node.args[0].meta["val"], node.args[1].meta["val"]  # type: ignore[union-attr]
     transposed, groups = node.args[6], node.args[8]
-    depthwise = groups == image.shape[1] == weight.shape[0]
-    return (
-        not transposed and image.ndim == weight.ndim == 4 and weight.shape[0] >= _LEAST_CHANNELS
-        and (groups == 1 or depthwise) and _in_rows(node.meta["val"])
-    )  # fmt: skip
+    if transposed or image.ndim != 4 or weight.shape[0] < _LEAST_CHANNELS or not _in_rows(node.meta["val"]):
+        return False
+    return groups == 1 or bool(groups == image.shape[1] == weight.shape[0])
 
 
 def _in_rows(image: torch.Tensor) -> bool:

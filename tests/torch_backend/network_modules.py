@@ -250,7 +250,7 @@ class Convolved(nn.Module):
         )
         k, v = kv.chunk(2, 1)
         found = F.scaled_dot_product_attention(q, k, v)
-        return x + found.transpose(1, 2).flatten(2).transpose(1, 2).unflatten(2, x.shape[2:])
+        return x + found.transpose(1, 2).flatten(2).transpose(1, 2).reshape(x.shape)
 
 
 network("vgg", lambda: nn.Sequential(
@@ -303,7 +303,9 @@ class Wave(nn.Module):
         self.outs = nn.ModuleList(nn.Conv1d(width, width, 1) for _ in range(3))
 
     def forward(self, x: Tensor) -> Tensor:
-        x, total = self.first(x), 0.0
+        x = self.first(x)
+        total: Any = 0.0
+        layer: Any
         for layer, out in zip(self.layers, self.outs, strict=True):
             one, gate = layer(F.pad(x, (layer.dilation[0], 0))).chunk(2, 1)
             found = out(one.tanh() * gate.sigmoid())
@@ -383,7 +385,8 @@ class Llama(nn.Module):
         mixed = F.scaled_dot_product_attention(q, self.turned(k), v, is_causal=True, enable_gqa=True)
         x = x + self.o(mixed.transpose(1, 2).reshape(n, t, -1))
         y = self.norms[1](x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        found: Tensor = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return found
 
 
 class Experts(nn.Module):
@@ -401,8 +404,8 @@ class Experts(nn.Module):
         weights, chosen = self.gate(x).softmax(-1).topk(2, -1)
         weights = weights / weights.sum(-1, keepdim=True)
         all_of_them = torch.einsum("neh,ehd->ned", F.gelu(torch.einsum("nd,edh->neh", x, self.first)), self.last)
-        found = all_of_them.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
-        return (found * weights[..., None]).sum(1)
+        found: Tensor = all_of_them.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1])) * weights[..., None]
+        return found.sum(1)
 
 
 class Featured(nn.Module):

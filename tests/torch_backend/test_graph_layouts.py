@@ -122,20 +122,22 @@ class Network(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x).flatten(1)
+        found: Tensor = self.layers(x)
+        return found.flatten(1)
 
 
 @pytest.mark.parametrize("weights", ["packed", "live"])
 @pytest.mark.parametrize("groups", [0, 64])
 def test_a_network_follows_its_parameters(weights: str, groups: int) -> None:
     reports: list[GraphReport] = []
-    model = Network().eval()
-    options = {"weights": weights, "report": reports.append, "groups": groups, "least_work": 0}
-    run = torch.compile(copy.deepcopy(model), backend="polydl", options=options)
+    model: Any = Network().eval()
+    other = copy.deepcopy(model)
+    options: dict[str, Any] = {"weights": weights, "report": reports.append, "groups": groups, "least_work": 0}
+    run = torch.compile(other, backend="polydl", options=options)
     x = torch.randn(2, 3, 16, 16)
     with torch.no_grad():
         torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-4)
-        for one in (run._orig_mod, model):
+        for one in (other, model):
             one.layers[3].weight.mul_(2)
             one.layers[1].running_mean.add_(1)
         torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-4)
