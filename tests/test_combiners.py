@@ -175,6 +175,7 @@ def test_one_row_makes_a_reduction_run_in_parts(tmp_path: Path, monkeypatch: pyt
     """A function that nothing is known of keeps its loop in order; with a row, threads have a part of the result each,
     where sums may be added up in another order."""
     monkeypatch.setattr(partial, "LEAST", 1)
+    monkeypatch.setattr(partial, "PIECE_CYCLES", 0)
     source = tmp_path / "s.c"
     source.write_text(PROGRAM)
     scop = load(source).scops[0]

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from polydl.kernels.instructions import RATE
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import number_of
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Convert, Expr, Load, Unary
 from polydl.model.types import I8, I16, I32, U8, U16, ElementType
+from polydl.target.instructions import RATE
 from polydl.target.isa import Isa
 
 _SMALL = (I8, U8, I16, U16)

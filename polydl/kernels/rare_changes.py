@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction, stated
-from polydl.kernels.instructions import RATE
 from polydl.kernels.microkernel import environment
 from polydl.kernels.row_builder import RowArgument, RowBuilder
 from polydl.kernels.rows import row_prologue
@@ -38,6 +37,7 @@ from polydl.model.expr import (
 from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import ElementType, common
+from polydl.target.instructions import RATE
 from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 
 _ALWAYS = Const("1")

@@ -16,7 +16,6 @@ from polydl.kernels.accumulators import MOST_TOGETHER, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.inner_sums import sum_cycles, sums_prologue
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction
-from polydl.kernels.instructions import RATE, arithmetic, vector_cycles
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import narrow_prologue
 from polydl.kernels.narrow_values import converts, row_element, takes_bits
@@ -27,6 +26,7 @@ from polydl.model.combiners import SUM
 from polydl.model.expr import affine_values
 from polydl.model.scop import Assignment
 from polydl.model.types import F32, ElementType
+from polydl.target.instructions import RATE, arithmetic, vector_cycles
 from polydl.target.isa import ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, isa, lanes_name, written
 
 LONG = 1 << 16

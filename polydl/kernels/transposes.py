@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Printed, RowOptions, conflict, move_along
-from polydl.kernels.instructions import RATE, arithmetic
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_text import Narrow, everywhere, narrow_prologue, register
 from polydl.kernels.narrow_values import converts, row_element, stored_value
@@ -34,6 +33,7 @@ from polydl.model.expr import loads, sure_loads
 from polydl.model.layout import Layout
 from polydl.model.scop import Array, Assignment, Statement
 from polydl.model.types import ElementType
+from polydl.target.instructions import RATE, arithmetic
 from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 
 STRIP_BYTES = 2048

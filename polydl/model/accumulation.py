@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, joined, loads, on_operands
+from polydl.model.functions import function_of
 from polydl.model.scop import Array, Assignment, Scop, Statement
 from polydl.model.types import BOOL, ElementType
 
@@ -125,13 +126,15 @@ def keeps(statement: Statement) -> bool:
 
 
 def _compared(condition: Expr) -> tuple[Binary, tuple[int, ...]] | None:
-    """The comparison of `x > m`, and of `x > m || m != m`, whose accesses to m come with it."""
+    """The comparison of `x > m`, and of `x > m || m != m`, or `|| isnan(m)`, whose accesses to m come with it."""
     found: list[Binary] = []
     none: list[int] = []
     for one in joined(condition, "||"):
         match one:
             case Binary("!=", Load(a), Load(b)) | Unary("!", Binary("==", Load(a), Load(b))):
                 none += [a, b]
+            case Call(name, (Load(a),)) if (row := function_of(name)) is not None and row.itself == "!=":
+                none.append(a)
             case Binary(op) if op in _MIRRORED:
                 found.append(one)
             case _:
@@ -223,9 +226,14 @@ class _Finder:
     def guarded(
         self, condition: Expr, then: Expr, otherwise: Expr
     ) -> tuple[Combiner, Expr, tuple[tuple[Expr, bool], ...]] | None:
-        """Of `c ? e > m ? e : m : m`, and of `c && e > m ? e : m`."""
-        if isinstance(condition, Binary) and condition.op == "&&" and self.is_old(otherwise):
-            return self.find(Conditional(condition.left, Conditional(condition.right, then, otherwise), otherwise))
+        """Of `c ? e > m ? e : m : m`, and of `c && e > m && d ? e : m`."""
+        asked = list(joined(condition, "&&"))
+        if len(asked) > 1 and self.is_old(otherwise):
+            others = [one for one in asked if not self.own & set(loads(one))]
+            mine = [one for one in asked if self.own & set(loads(one))]
+            for one in (*mine, *reversed(others)):
+                then = Conditional(one, then, otherwise)
+            return self.find(then) if len(mine) < 2 else None
         if self.own & set(loads(condition)) or self.is_old(then) == self.is_old(otherwise):
             return None
         inner = self.find(otherwise if self.is_old(then) else then)

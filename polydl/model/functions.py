@@ -182,10 +182,10 @@ FUNCTIONS: tuple[Function, ...] = (
     *(Function(name, _PART, takes_apart=True) for name in ("cimag", "creal")),
     # Macros of <math.h> for any real type.
     *(Function(name, _CLASS) for name in ("isfinite", "isinf", "isnormal", "signbit")),
-    Function("isnan", _CLASS, itself="!="),
+    Function("isnan", _CLASS, cycles=0.0, cheap=True, itself="!="),
     # Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not.
     *(Function(name, _BITS) for name in ("ffs", "parity", "popcount")),
-    *(Function(f"bswap{t.bits}", (("__builtin_{}", t),)) for t in (U16, U32, U64)),
+    *(Function(f"bswap{t.bits}", (("__builtin_{}", t),), cycles=0.0, cheap=True) for t in (U16, U32, U64)),
     *(
         row
         for element, word in ((F32, U32), (F64, U64))
@@ -195,8 +195,8 @@ FUNCTIONS: tuple[Function, ...] = (
         )
     ),
     Function("expect", (("__builtin_{}", I64),), arity=2),
-    Function("abs", _CLASS),
-    *(Function(name, (("{}", I64),)) for name in ("labs", "llabs")),
+    Function("abs", _CLASS, cycles=0.0, cheap=True),
+    *(Function(name, (("{}", I64),), cycles=0.0, cheap=True) for name in ("labs", "llabs")),
 )  # fmt: skip
 """Every row."""
 

@@ -16,7 +16,15 @@ from typing import Any
 from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
-from polydl.kernels.instructions import (
+from polydl.model.accumulation import accumulates, keeps
+from polydl.model.contraction import contraction
+from polydl.model.conversions import complex_products
+from polydl.model.counting import count
+from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
+from polydl.model.functions import function_of
+from polydl.model.scop import Access, Assignment, BlackBox, Scop, Statement
+from polydl.model.strides import affine_rows, distances
+from polydl.target.instructions import (
     CALL,
     LIBRARY_VECTOR_CALL,
     NOTHING,
@@ -26,14 +34,6 @@ from polydl.kernels.instructions import (
     arithmetic,
     vector_cycles,
 )
-from polydl.model.accumulation import accumulates, keeps
-from polydl.model.contraction import contraction
-from polydl.model.conversions import complex_products
-from polydl.model.counting import count
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
-from polydl.model.functions import function_of
-from polydl.model.scop import Access, Assignment, BlackBox, Scop, Statement
-from polydl.model.strides import affine_rows, distances
 from polydl.target.isa import Isa
 
 UNKNOWN = 64

@@ -15,6 +15,7 @@ as of `for i: for j: s[j] += x[i][j]`, or are a product that a microkernel compu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 
 from polydl.dependences.analysis import Dependence, dependences
@@ -33,7 +34,8 @@ from polydl.rewrite.accumulating_groups import (
 )
 from polydl.rewrite.results_in_parts import Partial, made_of
 from polydl.rewrite.scratch_array import elements_of, ends_of
-from polydl.target.isa import has_register_blocks, kernel_contraction
+from polydl.target.instructions import RATE, arithmetic, vector_cycles
+from polydl.target.isa import has_register_blocks, kernel_contraction, written
 
 LEAST = 1 << 15
 """Instances of a loop, each time that it runs, below which a thread has too little to do."""
@@ -46,11 +48,15 @@ they are few."""
 PER_ELEMENT = 8
 """Values that a piece combines into each element of its row, at least: the row is written before, read and put together
 behind, which should cost little beside."""
+PIECE_CYCLES = 2048.0
+"""Cycles that a piece of a loop without other loops inside takes at least, in vectors of the longest registers and data
+from the first cache: that it begins, that its lanes become one and that its part is put to the others takes about 100,
+whatever it computes."""
 WIDE = 128
 """Iterations from which on a loop inside gives threads enough to do, with whole cache lines for each."""
-ROUNDS = {True: ((1, 256), (32, 64)), False: ((8192, 64),)}
-"""Iterations that have one part, and parts at a time, of a loop with (True) and without other loops inside, of which
-nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
+ROUNDS = {True: ((1, 256), (32, 64)), False: ((1, 64),)}
+"""Iterations that have one part, at least, and parts at a time, of a loop with (True) and without other loops inside,
+of which nobody knows how often it runs: a fork each time costs little beside so much work, where there is so much."""
 
 
 def partial(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
@@ -113,7 +119,7 @@ def _candidates(
         if rounds is not None:
             if any(has_rows(scop, group, depth) for group in groups):
                 continue  # nobody knows of how many elements
-            cut = _rounds(inside, depth, rounds)
+            cut = _rounds(scop, inside, depth, rounds)
             if cut is not None:
                 yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
             continue
@@ -122,7 +128,7 @@ def _candidates(
         if rows and (_threads_inside(found, inside, depth) or any(kernel_contraction(scop, s) for s in users)):
             continue
         for group in (*rows, *(one for one in groups if one not in rows)):
-            chunk = _chunk_of_rows(scop, inside, group, depth) if group in rows else _chunk(inside, depth)
+            chunk = _chunk_of_rows(scop, inside, group, depth) if group in rows else _chunk(scop, inside, depth)
             if not chunk:
                 break
             if (group, depth) not in tried:
@@ -188,12 +194,27 @@ def _reached(name: str, edges: Sequence[Dependence], back: bool) -> set[str]:
     return reached
 
 
-def _chunk(inside: Sequence[Statement], depth: int) -> int:
-    """Iterations of a loop that should have one part; 0: there are too few for any, or nobody knows how many."""
+def _chunk(scop: Scop, inside: Sequence[Statement], depth: int) -> int:
+    """Iterations of a loop that should have one part; 0: there are too few for several, or nobody knows how many."""
     trips, _ = _work(inside, depth)
     if trips < 2 or (trips <= MOST and any(s.depth > depth + 1 for s in inside)):
         return 1 if trips > 1 else 0
-    return piece_length(trips, max(2, -(-trips // PARTS)))
+    least = max(2, -(-trips // PARTS), _least_piece(scop, inside, depth))
+    return piece_length(trips, least) if 2 * least <= trips else 0
+
+
+def _least_piece(scop: Scop, inside: Sequence[Statement], depth: int) -> int:
+    """Iterations of a loop that take `PIECE_CYCLES`; 1 where it has other loops inside. The same for all machines and
+    any number of threads: sums of floats have the same terms in a piece then."""
+    if any(s.depth > depth + 1 for s in inside):
+        return 1
+    widest, cycles = max(one.vector_bytes for one in written()), 0.0
+    for s in inside:
+        moving = [e for a in s.accesses if not (e := scop.arrays[a.array]).is_scalar]
+        lanes = max(1, widest // max((e.element.bytes for e in moving), default=widest))
+        ops = arithmetic(s)
+        cycles += vector_cycles(ops, [(1.0, 1.0)] * len(moving), lanes, ops.vector_instructions / RATE) / lanes
+    return math.ceil(PIECE_CYCLES / cycles)
 
 
 def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str], depth: int) -> int:
@@ -230,12 +251,15 @@ def piece_length(trips: int, least: int) -> int:
     return next((length for length in range(least, 4 * least) if trips % length == 0), least)
 
 
-def _rounds(inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
+def _rounds(scop: Scop, inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
     """Iterations with one part and parts at a time of a loop; None for one that is not cut so."""
     ends = ends_of(last_of(points_of(inside, depth), depth))
     deep = any(s.depth > depth + 1 for s in inside)
     if ends is None:
-        return ROUNDS[deep][number] if number < len(ROUNDS[deep]) else None
+        if number >= len(ROUNDS[deep]):
+            return None
+        length, ways = ROUNDS[deep][number]
+        return max(length, _least_piece(scop, inside, depth)), ways
     # A loop over the parts of another result, which has parts of this one as well.
     trips = ends[0][1] - ends[0][0] + 1
     return (1, 0) if deep and 1 < trips <= max(ways for _, ways in (*ROUNDS[True], *ROUNDS[False])) else None

@@ -32,7 +32,7 @@ from polydl.schedule.tree_check import broken
 from polydl.search.bases import skewed
 from polydl.search.combine import NestChoice, by_score
 from polydl.search.isl_scheduler import SETTINGS, NotATree, computed
-from polydl.search.region_choice import shortest
+from polydl.search.region_choice import chained, shortest
 from polydl.target import Machine
 from polydl.target.isa import kernel_contraction
 
@@ -95,11 +95,11 @@ def made(scop: Scop, of: Mapping[str, Moving], links: Links, base: Node, how: Sc
 
 
 def as_written(
-    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool
+    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool, unroll: bool = False
 ) -> Ordered:
-    """Consecutive statements with loops as they are written, the outermost independent one of them parallel. `found`:
-    the dependences of the scop. Raises QuotaExceeded."""
-    how = Schedule("written")
+    """Consecutive statements with loops as they are written, the outermost independent one of them parallel; `unroll`:
+    see `Schedule`. `found`: the dependences of the scop. Raises QuotaExceeded."""
+    how = Schedule("written", unroll=unroll)
     links = direct(scop, statements, found)
     tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=reassociate)
     return Ordered.scheduled(statements, how, tree)
@@ -293,6 +293,8 @@ def _ways(
         ways = [*(Schedule("", sizes, outer=outer, unroll=True) for sizes, outer in JAMMED), *ways]
     if any(shortest(s) <= WRITTEN_OUT for s in statements):
         ways = [*(Schedule("", sizes, unroll=True) for sizes in UNROLLED), *ways]
+    elif chained(scop, statements):
+        ways = [Schedule("", unroll=True), *ways]
     if reassociate:
         ways = [*kernel_ways(scop, statements, machine, KERNEL_TILES), *ways]
     return ways

@@ -11,7 +11,6 @@ from itertools import islice
 from polydl.base.effort import Effort
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
-from polydl.kernels.instructions import arithmetic
 from polydl.lower.nest_plan import obstacle
 from polydl.model import isl
 from polydl.model.accumulation import accumulates
@@ -30,6 +29,7 @@ from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectori
 from polydl.search.choose_jam import best_jam
 from polydl.search.variant import Variant
 from polydl.target import Machine
+from polydl.target.instructions import arithmetic
 
 SCHEDULES = 6
 """Variants with regions that have schedules of their own, beside those."""

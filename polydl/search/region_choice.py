@@ -9,7 +9,8 @@ from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
 from polydl.dependences.nests import Nest
 from polydl.model import isl
-from polydl.model.scop import MicrokernelCall, Statement
+from polydl.model.accumulation import accumulates
+from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.schedule.innermost_passes import WRITTEN_OUT
 
 
@@ -78,3 +79,19 @@ def shortest(statement: Statement) -> float:
         if low is not None and high is not None:
             extents.append(high - low + 1)
     return min(extents)
+
+
+def chained(scop: Scop, statements: Sequence[Statement]) -> bool:
+    """Whether each iteration of an innermost loop needs what the one before made of the same element, and does not only
+    combine with it: `r = r * x + c[k]`. Nothing but the iterations of a loop around fills vectors then."""
+    for writer in statements:
+        body = writer.body
+        if not isinstance(body, Assignment) or writer.depth < 2 or accumulates(scop, writer):
+            continue
+        target = writer.accesses[body.target]
+        if not isl.domain_onto(target.relation, range(writer.depth - 1)).is_single_valued():
+            continue
+        before = (s for s in statements if s.position[:-1] == writer.position[:-1] and s.position <= writer.position)
+        if any(a.array == target.array and not a.write for s in before for a in s.accesses):
+            return True
+    return False

@@ -43,6 +43,9 @@ def found(folder: Path, body: str) -> Accumulation | None:
         ("m[0] = x[i] < m[0] ? x[i] : m[0];", combiners.MIN),
         ("m[0] = m[0] > x[i] ? x[i] : m[0];", combiners.MIN),
         ("m[0] = p[i] > 2 && x[i] > m[0] ? x[i] : m[0];", combiners.MAX),
+        ("m[0] = x[i] > m[0] && p[i] > 2 ? x[i] : m[0];", combiners.MAX),
+        ("m[0] = x[i] > m[0] || isnan(m[0]) ? x[i] : m[0];", combiners.MAX_NUMBER),
+        ("m[0] = !isnan(x[i]) && (x[i] > m[0] && p[i] > 2) ? x[i] : m[0];", combiners.MAX),
         ("m[0] = p[i] > 2 ? x[i] > m[0] ? x[i] : m[0] : m[0];", combiners.MAX),
         ("m[0] = p[i] > 2 ? m[0] : x[i] < m[0] ? x[i] : m[0];", combiners.MIN),
         ("m[0] = fmaxf(x[i], m[0]);", combiners.FMAX),
@@ -62,7 +65,7 @@ def found(folder: Path, body: str) -> Accumulation | None:
 def test_spellings(tmp_path: Path, body: str, row: Combiner) -> None:
     how = found(tmp_path, body)
     assert how is not None and how.combiner is row
-    assert len(how.guards) == ("> 2" in body)
+    assert len(how.guards) == ("> 2" in body) + ("!isnan" in body)
     if body.startswith(("k", "t")):
         assert how.regrouping is Regrouping.EXACT
     else:
@@ -78,6 +81,7 @@ def test_spellings(tmp_path: Path, body: str, row: Combiner) -> None:
         "m[0] = x[i] > m[0] ? d[i] : m[0];",
         "m[0] = x[i] > m[1] ? x[i] : m[0];",
         "m[0] = m[0] > 2 ? x[i] > m[0] ? x[i] : m[0] : m[0];",  # asks for m itself
+        "m[0] = x[i] > m[0] && m[0] > 2 ? x[i] : m[0];",
         "m[0] = x[i] - m[0];",
         "m[0] = fmaxf(m[0], m[0]);",
         "m[0] = fmaf(m[0], x[i], 1.0f);",

@@ -145,6 +145,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST", 1)
     monkeypatch.setattr(module, "PARTS", 8)
     monkeypatch.setattr(module, "MOST", 50)
+    monkeypatch.setattr(module, "PIECE_CYCLES", 0)
 
 
 def scop_of(folder: Path, body: str) -> Scop:
@@ -273,6 +274,36 @@ def test_the_order_of_a_sum_may_be_kept(tmp_path: Path) -> None:
 def test_short_loops_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST", 2401)
     assert not parts(scop_of(tmp_path, CASES["a sum beside a store"][0]))
+
+
+LEAST_PIECES = {
+    "signed char": ("if (x[i] < low) low = x[i]; if (x[i] > high) high = x[i];", 1 << 15, 1 << 16),
+    "double": ("if (x[i] < low) low = x[i]; if (x[i] > high) high = x[i];", 1 << 12, 1 << 14),
+    "float": ("high += expf(x[i]) * x[i];", 1 << 9, 1 << 12),
+}
+"""By type: a loop, and between how many iterations its pieces have."""
+
+
+@pytest.mark.parametrize("element", list(LEAST_PIECES))
+def test_pieces_are_long_enough_to_pay(element: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies in caches is one piece, with its accumulators in registers throughout; how long the others are,
+    what an iteration computes says, in vectors."""
+    monkeypatch.undo()
+    body, low, high = LEAST_PIECES[element]
+
+    def of(n: int) -> list[Step]:
+        path = tmp_path / f"{n}.c"
+        head = f"#include <math.h>\nvoid f({element} x[restrict {n}], {element} out[restrict 2])"
+        path.write_text(
+            f"{head}\n{{\n{element} low = out[0], high = out[1];\n"
+            f"for (int i = 0; i < {n}; i++) {{ {body} }}\nout[0] = low; out[1] = high;\n}}\n"
+        )
+        return parts(load(path).scops[0])
+
+    assert not of(2 * low - 1)
+    made = of(1 << 20)
+    assert made and low <= made[0].rewrite.chunk <= high, made[0].rewrite.chunk
+    assert of(1 << 28)[0].rewrite.chunk == (1 << 28) // module.PARTS
 
 
 @pytest.mark.parametrize("case", ["a sum beside a store", "of a long loop", "the greatest"])

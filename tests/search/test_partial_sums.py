@@ -16,7 +16,8 @@ from polydl.lower.emit import generate
 from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.partial_results import ROUNDS
+from polydl.rewrite.partial_results import ROUNDS, partial_in_rounds
+from polydl.rewrite.results_in_parts import Partial
 from polydl.schedule.check import check
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.partial_sums import candidates_in_rounds
@@ -24,7 +25,6 @@ from polydl.search.sizes.searched_families import Base
 from tests.oracle.native import compile_c
 
 FLAGS = ("-Og", "-march=native", "-fopenmp", "-Wall", "-Wextra", "-Werror")
-FLAT = [0, 1, 5, 8191, 8192, 8193, 16384, 64 * 8192 - 1, 64 * 8192, 64 * 8192 + 1, 64 * 8192 * 2 + 8193]
 ROWS = [
     (0, 3),
     (3, 0),
@@ -59,6 +59,15 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+def flat(base: Base) -> list[int]:
+    """Sizes beside the edges of the pieces and rounds of a loop."""
+    cut = next(partial_in_rounds(base.scop, 0)).rewrite
+    assert isinstance(cut, Partial) and cut.ways == 64
+    piece, together = cut.chunk, cut.ways * cut.chunk
+    edges = [n for edge in (piece, together) for n in (edge - 1, edge, edge + 1)]
+    return [1, 5, 2 * piece, *edges, 2 * together + piece + 1]
+
+
 def source(body: str, dims: int) -> str:
     sizes = "int n" if dims == 1 else "int m, int n"
     head = f"void f({sizes}, const double *restrict x, double *restrict y, double *restrict out)"
@@ -89,7 +98,7 @@ def test_the_same_results_in_parts(name: str, tmp_path: Path) -> None:
         assert "omp parallel for" in code.region
         made = splice(program.source, [(program.scops[0], code)], "")
         library = compile_c([made], FLAGS)
-        for at in [(n,) for n in FLAT] if dims == 1 else ROWS:
+        for at in [(n,) for n in flat(base)] if dims == 1 else ROWS:
             if 0 in at:
                 continue  # other code runs there
             elements = int(np.prod(at))
@@ -109,16 +118,18 @@ def test_not_a_number_counts_as_it_does_in_order(tmp_path: Path) -> None:
     base, program = bases(tmp_path, text)
     original = compile_c([text], ("-Og",))
     (first, second), _ = candidates_in_rounds(base, Effort())
+    piece = flat(base)[4]
+    n = 2 * piece + 3616
     for one in (first, second):
         made = splice(program.source, [(program.scops[0], generate(one.base.scop, one.tree))], "")
         library = compile_c([made], FLAGS)
-        for place in (0, 1, 8191, 8192, 19999):
-            x = np.random.default_rng(place).integers(-9, 10, 20000).astype(np.float64)
+        for place in (0, 1, piece - 1, piece, n - 1):
+            x = np.random.default_rng(place).integers(-9, 10, n).astype(np.float64)
             x[place], x[place // 2] = np.nan, np.inf if place == 1 else 50
             results = []
             for each in (original, library):
                 out = np.array([3.0, -4.0])
-                each.f(20000, *(ctypes.c_void_p(a.ctypes.data) for a in (x, x, out)))
+                each.f(n, *(ctypes.c_void_p(a.ctypes.data) for a in (x, x, out)))
                 results.append(out)
             np.testing.assert_array_equal(*results)
 

@@ -50,10 +50,10 @@ def _in_rounds(base: Base, number: int) -> Candidate | None:
     scop = applied(base.scop, steps)
     links = dependences(scop, reads=False)
     own = Base(scop, tuple(links), nests(scop, links))
-    return Candidate(own, tuple(as_written(scop, group, links, reassociate=True) for group in _together(scop)))
+    return Candidate(own, tuple(as_written(scop, group, links, reassociate=True) for group in together(scop)))
 
 
-def _together(scop: Scop) -> Iterator[Sequence[Statement]]:
+def together(scop: Scop) -> Iterator[Sequence[Statement]]:
     """The statements of each outermost loop."""
     for _, group in groupby(scop.statements, key=lambda s: s.position[0]):
         yield tuple(group)

@@ -39,6 +39,7 @@ from polydl.search.sizes.choose import Choice, Compared, asked, characters, choo
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.search.sizes.dispatch import leaves
+from polydl.search.sizes.lanes import candidates_in_lanes
 from polydl.search.sizes.partial_sums import candidates_in_rounds
 from polydl.search.sizes.searched_families import Base, Candidate, candidates_for, named
 from polydl.search.sizes.size_points import Ranges, SizePoint, estimator_at, point_at, size_points, too_few
@@ -105,9 +106,11 @@ def every_size_of_searched(
     """
     base = Base(symbolic.program.scop, symbolic.program.dependences, symbolic.nests)
     candidates, left_out = candidates_for(base, variants, setting)
+    more = [candidates_in_lanes(base, setting.effort, reassociate=setting.reassociate)]
     if setting.reassociate and setting.threads > 1:
-        in_parts, too_much = candidates_in_rounds(base, setting.effort)
-        candidates, left_out = [*candidates, *in_parts], [*left_out, *too_much]
+        more.append(candidates_in_rounds(base, setting.effort))
+    for found, too_much in more:
+        candidates, left_out = [*candidates, *found], [*left_out, *too_much]
     if len(candidates) < 2:
         return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
     estimated = _estimated(candidates, sizes, setting, timer)
