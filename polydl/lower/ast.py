@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
@@ -180,10 +180,24 @@ def _body(statement: Statement, at: Place) -> Node:
             return black_box(body, at)
 
 
-def _marked(name: str, body: Node) -> Marked:
+def _marked(name: str, body: Node) -> Node:
     """The loops below a mark of `lower.marks`; what follows the name is clauses."""
     ways = ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (ENTRIES, Way.ENTRIES), (SIMD, Way.SIMD))
     for prefix, way in ways:
         if name.startswith(prefix):
-            return Marked(way, body, name.removeprefix(prefix))
-    return Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
+            made = Marked(way, body, name.removeprefix(prefix))
+            break
+    else:
+        made = Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
+    return _without_single(made, body) if made.way in (Way.SIMD, Way.SUM) else made
+
+
+def _without_single(mark: Marked, body: Node) -> Node:
+    """A mark without the loops of one iteration, which are no loops in C: it is not about those inside of them."""
+    match body:
+        case Block(parts) if any(isinstance(part, For) and part.once for part in parts):
+            return Block(tuple(_without_single(mark, part) for part in parts))
+        case For(once=True):
+            return body
+        case _:
+            return replace(mark, body=body)

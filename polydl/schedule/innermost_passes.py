@@ -69,6 +69,8 @@ def unrolled(node: Band, links: Links, goal: Goal, tiles: Mapping[int, int] = _N
         outer = tuple(m for m in members if m is not vector and not any(m is s for s in short))
         if (not short and not has_loops(node.child)) or not coincident(after(links, outer), vector):
             continue
+        if extent(vector, goal) < 2:
+            continue  # it has no lanes
         if _put_together(goal, names, members, v) > _PUT_TOGETHER:
             continue
         score = sum(goal.unit_score(n, members, v) for n in names)

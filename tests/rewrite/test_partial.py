@@ -69,6 +69,7 @@ CASES = {
     "where from the end": ("for (int i = 499; i >= 0; i--) if (x[i] > m) { m = x[i]; k = i; }", 100),
     "in a triangle": ("for (int i = 0; i < 40; i++) for (int j = 0; j < i - 32; j++) if (A[i][j] > m) m = A[i][j];", 1),
     "bits": (f"{LONG} {{ k &= p[i]; l |= p[i]; n[0] ^= p[i]; y[i] = x[i]; }}", 100),
+    "absolute values": (f"{LONG.replace('= 0', '= 1')} k += abs(p[i] - 7);", 63),
     "a product": (f"{LONG} {{ n[0] *= p[i] | 1; y[i] = x[i]; }}", 100),
     "counted": (f"{LONG} {{ y[i] = x[i]; if (x[i] > 0) k++; }}", 100),
     "a row beside a sum": (
@@ -151,7 +152,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def scop_of(folder: Path, body: str) -> Scop:
     path = folder / "s.c"
     path.write_text(
-        f"#include <math.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2], l = n[3];\n{body}\n"
+        f"#include <math.h>\n#include <stdlib.h>\n{HEAD}\n{{\nfloat m = out[3]; int k = n[2], l = n[3];\n{body}\n"
         "out[3] = m; n[2] = k; n[3] = l;\n}\n"
     )
     return load(path).scops[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import direct
 from polydl.schedule.transforms import Schedule, Vectorize
-from polydl.schedule.tree import Run, bands
+from polydl.schedule.tree import Band, Run, bands
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import made
 from polydl.target.machine_files import preset
@@ -177,3 +178,17 @@ def test_lanes_are_worth_more_than_a_sum_for_each_iteration(tmp_path: Path) -> N
 def test_what_is_inside_of_lanes_is_no_row(tmp_path: Path) -> None:
     scop, lanes = scheduled(NEAREST, tmp_path, UNROLL)
     assert "polydl_row" not in generate(scop, program_tree([lanes.after(Vectorize())])).region
+
+
+def test_a_loop_of_one_iteration_has_no_lanes(tmp_path: Path) -> None:
+    """Nor do the loops inside take its mark, which C has no loop for."""
+    text = FORCES.replace("i = 0; i < n", "i = 0; i < 1")
+    assert text != FORCES
+    scop, part = scheduled(text, tmp_path, UNROLL)
+    assert not any(run is Run.SIMD for run, _ in runs(part))
+    node = written(scop.statements)
+    assert isinstance(node, Band) and len(node.members) == 1
+    vector = Band((replace(node.members[0], run=Run.SIMD),), node.child)
+    assert broken(scop, scop.statements, vector, dependences(scop, reads=False), reassociate=False) is None
+    code = generate(scop, program_tree([Ordered.scheduled(scop.statements, UNROLL, vector)]))
+    assert "for (" in code.region and "omp simd" not in code.region

@@ -60,7 +60,7 @@ def test_each_lane_runs_the_chain(name: str, tmp_path: Path) -> None:
                 y = np.zeros(n)
                 each.f(n, m, *(ctypes.c_void_p(a.ctypes.data) for a in (x, c, y)))
                 results.append(y)
-            np.testing.assert_array_equal(*results, err_msg=f"{n}, {m}")
+            np.testing.assert_array_equal(results[0], results[1], err_msg=f"{n}, {m}")
 
 
 ALONE = {
