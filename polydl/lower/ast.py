@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
@@ -11,7 +11,7 @@ from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.ctree import Assign, Block, Expr, Finite, For, Hint, If, Instance, Marked, Name, Node, Way, mentioned
 from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
 from polydl.lower.instance_marks import instance_mark, part_mark
-from polydl.lower.marks import CURVE, ENTRIES, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.keep_in_locals import Kept
@@ -153,7 +153,7 @@ class Writer:
             case "user":
                 return self._instances[node.get_annotation().get_name()]
             case "mark":
-                return _marked(node.mark_get_id().get_name(), self._node(node.mark_get_node(), c))
+                return self._below(node.mark_get_node(), node.mark_get_id().get_name(), c)
             case "if_":
                 otherwise = self._node(node.if_get_else_node(), c) if node.if_has_else_node() else None
                 return If(c(node.if_get_cond()), self._node(node.if_get_then_node(), c), otherwise)
@@ -168,6 +168,24 @@ class Writer:
             case other:
                 raise ValueError(f"isl AST node {other} has no C form here")
 
+    def _below(self, node: isl.AstNode, name: str, c: FromIsl) -> Node:
+        """The loops below a mark of `lower.marks`; what follows its name is clauses. A loop of one iteration, which
+        INSIDE stands in place of, hands its mark to none further in."""
+        if name == INSIDE or _is_inside(node):
+            return self._node(node, c)
+        if node_kind(node) == "block" and any(map(_is_inside, children_of(node))):
+            return Block(tuple(self._below(part, name, c) for part in children_of(node)))
+        body = self._node(node, c)
+        ways = ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (ENTRIES, Way.ENTRIES), (SIMD, Way.SIMD))
+        for prefix, way in ways:
+            if name.startswith(prefix):
+                return Marked(way, body, name.removeprefix(prefix))
+        return Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
+
+
+def _is_inside(node: isl.AstNode) -> bool:
+    return node_kind(node) == "mark" and bool(node.mark_get_id().get_name() == INSIDE)
+
 
 def _body(statement: Statement, at: Place) -> Node:
     match statement.body:
@@ -178,26 +196,3 @@ def _body(statement: Statement, at: Place) -> Node:
             return user_call(body, at)
         case BlackBox() as body:
             return black_box(body, at)
-
-
-def _marked(name: str, body: Node) -> Node:
-    """The loops below a mark of `lower.marks`; what follows the name is clauses."""
-    ways = ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (ENTRIES, Way.ENTRIES), (SIMD, Way.SIMD))
-    for prefix, way in ways:
-        if name.startswith(prefix):
-            made = Marked(way, body, name.removeprefix(prefix))
-            break
-    else:
-        made = Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
-    return _without_single(made, body) if made.way in (Way.SIMD, Way.SUM) else made
-
-
-def _without_single(mark: Marked, body: Node) -> Node:
-    """A mark without the loops of one iteration, which are no loops in C: it is not about those inside of them."""
-    match body:
-        case Block(parts) if any(isinstance(part, For) and part.once for part in parts):
-            return Block(tuple(_without_single(mark, part) for part in parts))
-        case For(once=True):
-            return body
-        case _:
-            return replace(mark, body=body)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
-from polydl.lower.marks import COPIED, CURVE, ENTRIES, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import COPIED, CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SIMD, SUM
 from polydl.lower.nest_plan import NestPlan
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall
@@ -25,6 +25,7 @@ from polydl.model.isl.trees import (
 )
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
+from polydl.schedule.goal import has_loops
 from polydl.schedule.loops import BY_ENTRIES, outer_affs
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
@@ -228,7 +229,7 @@ def _copies(
 
 
 def _loop(
-    node: isl.ScheduleNode, member: Member, tree: Node, pieces: Sequence[Piece], at: _Inside
+    node: isl.ScheduleNode, member: Member, tree: Band, pieces: Sequence[Piece], at: _Inside
 ) -> tuple[isl.ScheduleNode, _Inside]:
     """One loop; the place inside of it."""
     shared, grid = at.shared, at.grid
@@ -256,6 +257,8 @@ def _loop(
     node = node.child(0)
     if shared == 1 and not grid:
         node = add_mark(node, SERIAL)
+    if member.run in (Run.SIMD, Run.SUM) and (member is not tree.members[-1] or has_loops(tree.child)):
+        node = add_mark(node, INSIDE)
     return node, replace(at, shared=max(shared - 1, 0), grid=grid)
 
 

@@ -7,7 +7,8 @@ CURVE = "curve"
 ENTRIES = "entries"
 SIMD = "simd"
 SUM = "sum"
+INSIDE = "inside"
 """Mark names: the loops from the first to the next are to be run by all threads, collapsed. After PARALLEL, CURVE,
 ENTRIES and SIMD the name may go on with OpenMP clauses. CURVE stands for PARALLEL where two loops run along a
 space-filling curve, ENTRIES where the rows of a loop are shared out by their entries. After SIMD, the next loop runs in
-vectors."""
+vectors; INSIDE stands between it and further loops, for isl leaves out what has one iteration."""
