@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
+from polydl.base.collecting import rarely_collected
 from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, ToolchainError
 from polydl.base.output_files import output_path, write
 from polydl.base.recursion import deep
@@ -75,6 +76,7 @@ _QUICK = 0.5
 
 
 @deep()
+@rarely_collected()
 def rank(
     source: str | Path | Program | Scop,
     space: str | None = None,
@@ -159,6 +161,7 @@ def _ranges(scop: Scop, o: Options) -> dict[str, range]:
 
 
 @deep()
+@rarely_collected()
 def score(
     source: Scop,
     lines: Sequence[tuple[Written, Written]],
@@ -220,6 +223,7 @@ def _other_sizes(ranking: Ranking, chosen: Variant, o: Options, timer: Timer | N
 
 
 @deep()
+@rarely_collected()
 def optimize(
     source: str | Path | Program | Scop,
     output: str | Path | None = None,
@@ -315,6 +319,7 @@ def _unread(why: PolyDLError, where: Span | None) -> str:
     return f"{where}: these loops stay as they are: {why.reason}{hint}"
 
 
+@rarely_collected()
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
     """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), or that share loops
     (polydl.search.merged_variants), all in the order of their scores. Raises QuotaExceeded."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
 import typer
 
 from polydl.base.errors import InputError, InputWarning, PolyDLError
@@ -107,4 +108,5 @@ def answering(file: Path, style: Style, *, as_json: bool) -> Iterator[Answer]:
 
 def print_json(document: object) -> None:
     """Write one JSON document on standard output. Raises ValueError for a number that JSON does not have."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    # With an indent Python's own encoder is Python: ten times as slow.
+    sys.stdout.write(msgspec.json.format(json.dumps(document, allow_nan=False), indent=2) + "\n")

@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from polydl.dependences.nests import Nest
+from polydl.dependences.scalars import private_storage, users
 from polydl.model import isl
 from polydl.model.expr import Binary, Const, Expr, affine_values, on_operands
 from polydl.model.isl import quota
-from polydl.model.scop import Array, Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop, Statement, Storage
 from polydl.model.types import literal_value
 
 _STATEMENT, _ARRAY = "statement", "array"
@@ -24,7 +25,8 @@ def arrays_of(nest: Nest) -> tuple[str, ...]:
 
 def first_equal(scop: Scop, nests: Sequence[Nest]) -> Mapping[str, Nest]:
     """By the name of each nest the first one that is equal to it: the same loops by name, domains, access relations,
-    operations, and types, sizes and kinds of arrays, in the order of `arrays_of`. Numbers that are no whole ones may
+    operations, and types, sizes and layouts of arrays, in the order of `arrays_of`; temporaries of a nest are
+    temporaries of the other. Numbers that are no whole ones may
     differ where they are added or multiplied by, which takes as long with any of them; where one stands in two places
     of a statement, it does in both. Raises QuotaExceeded."""
     found: dict[str, Nest] = {}
@@ -41,26 +43,34 @@ def _equal(scop: Scop, one: Nest, other: Nest) -> bool:
     mine, others = arrays_of(one), arrays_of(other)
     if len(mine) != len(others) or one.counts != other.counts:
         return False
-    arrays = (_alike(scop, scop.arrays[a], scop.arrays[b]) for a, b in zip(mine, others, strict=True))
+    arrays = (_alike(scop, (one, a), (other, b)) for a, b in zip(mine, others, strict=True))
     places = dict(zip(mine, others, strict=True))
     return all(arrays) and all(_same(s, t, places) for s, t in zip(one.statements, other.statements, strict=True))
 
 
-def _alike(scop: Scop, one: Array, other: Array) -> bool:
-    """Whether two arrays have the same type, size, layout and kind."""
-    if one.rows is not None or one.members is not None:
+def _alike(scop: Scop, one: tuple[Nest, str], other: tuple[Nest, str]) -> bool:
+    """Whether the arrays of two nests have the same type, size and layout, and are both temporaries or neither is."""
+    a, b = (scop.arrays[name] for _, name in (one, other))
+    if a.rows is not None or a.members is not None:
         return False
-    same = [
-        (a.element, a.linear, a.behind, a.storage, a.restrict, a.const, a.static, a.rows, a.members, a.layout)
-        for a in (one, other)
-    ]
-    extents = zip_longest(one.extents, other.extents)
+    same = [(x.element, x.linear, x.behind, x.rows, x.members, x.layout) for x in (a, b)]
+    extents = zip_longest(a.extents, b.extents)
     return (
         same[0] == same[1]
-        and (one.name in scop.live_out) == (other.name in scop.live_out)
-        and (one.name in scop.constants) == (other.name in scop.constants)
-        and all(a is b or (a is not None and b is not None and a.is_equal(b)) for a, b in extents)
+        and _temporary(scop, *one) == _temporary(scop, *other)
+        and all(x is y or (x is not None and y is not None and x.is_equal(y)) for x, y in extents)
     )
+
+
+def _temporary(scop: Scop, nest: Nest, name: str) -> tuple[int | None, Storage | None]:
+    """The loops to one iteration of which an array is private, and where it lies that nobody but the nest knows; None:
+    others know it, wherever it lies."""
+    array = scop.arrays[name]
+    own = array.storage is Storage.REGION or (
+        array.storage in (Storage.SCRATCH, Storage.LOCAL) and name not in scop.live_out
+    )
+    inside = own and {s.name for s in users(scop, name)} <= {s.name for s in nest.statements}
+    return private_storage(scop).get(name), array.storage if inside else None
 
 
 def _same(one: Statement, other: Statement, places: Mapping[str, str]) -> bool:

@@ -19,6 +19,7 @@ from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.fuse_program import FusedScop
 from polydl.schedule.loopstring import letters, part_text
 from polydl.schedule.ordered import Ordered
+from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.decision_tree import AtSizes
 from polydl.search.variant import Variant
@@ -53,10 +54,27 @@ def _counted(scop: Scop) -> float | None:
     return float(found.upper) if found is not None and exact and found.upper else None
 
 
-def loop_strings(parts: Sequence[Ordered]) -> dict[str, dict[str, str]]:
+Known = dict[int, Any]
+"""What is said of parts and of their recipes, by identity: variants of a ranking have them in common."""
+
+
+def loop_strings(parts: Sequence[Ordered], known: Known | None = None) -> dict[str, dict[str, str]]:
     """Per nest the loop string and the blocks, as `--loops` and `--blocks` take them."""
-    few = (part for part in parts if part.loops is not None and len(part.loops.nest.loops) <= 26)
-    return {part.name: asdict(said) for part in few if (said := part_text(part)) is not None}
+    kept = {} if known is None else known
+    for part in parts:
+        if id(part) not in kept:
+            few = part.loops is not None and len(part.loops.nest.loops) <= 26
+            said = part_text(part) if few else None
+            kept[id(part)] = None if said is None else asdict(said)
+    return {part.name: said for part in parts if (said := kept[id(part)]) is not None}
+
+
+def _recipe_data(recipe: Recipe, kept: Known) -> list[dict[str, Any]]:
+    """`Recipe.to_data`."""
+    for nest in recipe.nests:
+        if id(nest) not in kept:
+            kept[id(nest)] = Recipe((nest,)).to_data()[0]
+    return [kept[id(nest)] for nest in recipe.nests]
 
 
 def loop_letters(ranking: Ranking) -> dict[str, dict[str, str]]:
@@ -64,13 +82,14 @@ def loop_letters(ranking: Ranking) -> dict[str, dict[str, str]]:
     return {nest.name: letters(nest) for nest in ranking.nests if len(nest.loops) <= 26}
 
 
-def variant_json(variant: Variant) -> dict[str, Any]:
+def variant_json(variant: Variant, known: Known | None = None) -> dict[str, Any]:
     """A ranked variant as data."""
+    kept = {} if known is None else known
     return {
         "id": variant.id,
-        "recipe": variant.recipe.to_data(),
+        "recipe": _recipe_data(variant.recipe, kept),
         "loops": variant.loops,
-        "loop_strings": loop_strings(variant.parts),
+        "loop_strings": loop_strings(variant.parts, kept),
         "score": _finite(variant.score),
         "features": {k: _finite(float(v)) for k, v in variant.features.items()},
     }
@@ -84,6 +103,7 @@ def rank_json(
     """The document of `polydl rank --json`: of the only scop, or of the first with the others under `scops`. `there`:
     what each runs at the sizes asked about, if they were. `between`: what the best variant of each does with the values
     that pass between nests, where that was looked at."""
+    known: Known = {}
     documents = [
         {
             "function": r.scop.function,
@@ -99,7 +119,7 @@ def rank_json(
             "given_up": list(r.given_up),
             "letters": loop_letters(r),
             "edges": None if edges is None else [edge.to_data() for edge in edges],
-            "variants": [variant_json(v) for v in r.variants],
+            "variants": [variant_json(v, known) for v in r.variants],
             "seconds": r.seconds,
         }
         for r, at, edges in zip(

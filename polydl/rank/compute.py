@@ -102,18 +102,21 @@ def compute_seconds(
     works = [Work(scop, s) for s in nest.statements]
     memory: dict[object, float] = {}
     calls_of: dict[object, tuple[float, float, float]] = {}
+    parts: dict[int, float] = {}
     around = before(full)
     result = np.empty(len(structures))
     share = np.prod(mine, axis=1) / np.prod(full, axis=1)
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            key = structure.kernel, () if nest.box else structure.loops
+            key = id(structure.kernel), 0 if nest.box else id(structure.loops)
             if key not in calls_of:
                 left = left_out(structure, works[0], machine)
                 calls_of[key] = _call_cycles(structure, works[0].instances, machine, left)
             arithmetic, stores, each_part = calls_of[key]
-            spent = arithmetic + float(around[v, outer]) * (stores + _parts_counted(structure) * each_part)
+            if id(structure.loops) not in parts:
+                parts[id(structure.loops)] = _parts_counted(structure)
+            spent = arithmetic + float(around[v, outer]) * (stores + parts[id(structure.loops)] * each_part)
         else:
             spent = _plain_cycles(works, structure, full[v, :outer], target, memory)
         result[v] = machine.seconds(spent)

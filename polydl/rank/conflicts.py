@@ -8,6 +8,7 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest
 from polydl.model.strides import known
+from polydl.rank.each_once import copied, each_once
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import NestLoops
 from polydl.target import CacheLevel
@@ -23,11 +24,12 @@ def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel)
     operand fits only `used / sets` of the ways' capacity.
     """
     place = {name: a for a, name in enumerate(nest.arrays)}
-    result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[tuple[object, ...], tuple[int, float]] = {}
-    for v, structure in enumerate(structures):
+
+    def of(structure: NestLoops) -> FloatArray:
+        found = np.ones(len(nest.arrays))
         if structure.kernel is None or structure.over_segment:
-            continue
+            return found
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
             if role in packed or structure.operand(role).array not in place:
@@ -36,9 +38,10 @@ def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel)
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, cache, place)
             index, factor = memory[key]
-            if factor > 1:
-                result[v, index] = max(result[v, index], factor)
-    return result
+            found[index] = max(found[index], factor)
+        return found
+
+    return each_once(structures, len(nest.arrays), copied, of)
 
 
 def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> FloatArray:
@@ -48,18 +51,21 @@ def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> 
     fit there, what does not fit has left the cache before the next step needs the next element of the line.
     """
     place = {name: a for a, name in enumerate(nest.arrays)}
-    result = np.ones((len(structures), len(nest.arrays)))
     memory: dict[object, float] = {}
-    for v, structure in enumerate(structures):
+
+    def of(structure: NestLoops) -> FloatArray:
+        found = np.ones(len(nest.arrays))
         if structure.kernel is None or structure.over_segment or any(pack.operand == "A" for pack in structure.packs):
-            continue
+            return found
         if structure.operand("A").array not in place:
-            continue
+            return found
         key = (structure.kernel.m, structure.inner[0].iterator, structure.kernel.reductions)
         if key not in memory:
             memory[key] = _of_rows(nest, structure, cache)
-        result[v, place[structure.operand("A").array]] = memory[key]
-    return result
+        found[place[structure.operand("A").array]] = memory[key]
+        return found
+
+    return each_once(structures, len(nest.arrays), copied, of)
 
 
 def _of_rows(nest: BoxNest, structure: NestLoops, cache: CacheLevel) -> float:

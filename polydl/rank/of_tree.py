@@ -62,6 +62,11 @@ class Row:
     """It is a wavefront: an earlier row, of one tile, and how many of these it has on average. They touch no more than
     so many times as much, wherever in the box they lie."""
 
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """All whose footprints are asked for."""
+        return (self.box, *(box for _, box in self.parts))
+
 
 @dataclass
 class Program:

@@ -14,6 +14,7 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.model.strides import known
+from polydl.rank.each_once import copied, each_once
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import Loop, NestLoops, Packed
 from polydl.target import Machine
@@ -58,11 +59,14 @@ def piece_bytes(lines: FloatArray, runs: FloatArray, innermost: IntArray) -> Flo
 def read_in_place(nest: BoxNest, structures: Sequence[NestLoops]) -> FloatArray:
     """(V, A) 0 for arrays that are read from copies, whose elements lie in the order of their use; 1 for the others."""
     place = {name: a for a, name in enumerate(nest.arrays)}
-    result = np.ones((len(structures), len(nest.arrays)))
-    for v, structure in enumerate(structures):
+
+    def of(structure: NestLoops) -> FloatArray:
+        found = np.ones(len(nest.arrays))
         for pack in structure.packs:
-            result[v, place[structure.operand(pack.operand).array]] = 0.0
-    return result
+            found[place[structure.operand(pack.operand).array]] = 0.0
+        return found
+
+    return each_once(structures, len(nest.arrays), copied, of)
 
 
 def late_seconds(nest: BoxNest, pieces: FloatArray, machine: Machine, level: int) -> FloatArray:
@@ -80,11 +84,12 @@ def late_seconds(nest: BoxNest, pieces: FloatArray, machine: Machine, level: int
 def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine, threads: int) -> FloatArray:
     """(V, A) seconds that a byte from memory takes longer than at the thread's bandwidth."""
     place = {name: a for a, name in enumerate(nest.arrays)}
-    result = np.zeros((len(structures), len(nest.arrays)))
     memory: dict[object, float] = {}
-    for v, structure in enumerate(structures):
+
+    def of(structure: NestLoops) -> FloatArray:
+        found = np.zeros(len(nest.arrays))
         if structure.kernel is None or structure.over_segment:
-            continue
+            return found
         for role, block in (("A", structure.kernel.rows), ("B", structure.kernel.columns)):
             packs = [pack for pack in structure.packs if pack.operand == role]
             column = place.get(structure.operand(role).array)  # none: what the array's boxes are is not known
@@ -94,8 +99,15 @@ def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine,
             key = (role, block.iterator, structure.kernel.reductions, together)
             if key not in memory:
                 memory[key] = _of_operand(nest, structure, role, together, machine, threads)
-            result[v, column] = max(result[v, column], memory[key])
-    return result
+            found[column] = max(found[column], memory[key])
+        return found
+
+    return each_once(structures, len(nest.arrays), _copies, of)
+
+
+def _copies(structure: NestLoops) -> object:
+    """The copies that a structure makes, and where among its loops."""
+    return structure.packs and (id(structure.loops), *((p.operand, p.after, p.function) for p in structure.packs))
 
 
 def _together(structure: NestLoops, block: Loop, packs: Sequence[Packed]) -> int:

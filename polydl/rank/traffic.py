@@ -129,20 +129,24 @@ def _packing(
     place = {name: a for a, name in enumerate(arrays)}
     bytes_, forks = np.zeros(len(structures)), np.zeros(len(structures))
     around = before(loops.mine)
+    known: dict[tuple[int, str], tuple[float, int]] = {}
+    rows: list[tuple[int, int, int, float, bool]] = []
     for v, structure in enumerate(structures):
         for pack in structure.packs:
             if pack.function:
                 continue
-            depth = structure.pack_depth(pack)
+            which = id(structure.kernel), pack.operand
+            if which not in known:
+                column = place[structure.operand(pack.operand).array]
+                known[which] = copied_bytes(structure, pack.operand), column
+            more, column = known[which]
             shared = bool(structure.parallel) and structure.is_shared(pack)
-            times = float(around[v, depth])
-            bytes_[v] += (
-                copied_bytes(structure, pack.operand)
-                * times
-                * dense[v, depth, place[structure.operand(pack.operand).array]]
-                / (threads if shared else 1)
-            )
-            forks[v] += times if shared else 0
+            rows.append((v, structure.pack_depth(pack), column, more, shared))
+    if rows:
+        at, depth, array, factor, by_all = (np.array(values) for values in zip(*rows, strict=True))
+        times = around[at, depth]
+        np.add.at(bytes_, at, factor * times * dense[at, depth, array] / np.where(by_all, threads, 1))
+        np.add.at(forks, at, np.where(by_all, times, 0.0))
     return bytes_, forks
 
 

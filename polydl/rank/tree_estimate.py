@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,8 +37,33 @@ def tree_estimate(
     """Predicted seconds of a schedule tree: of a perfect nest without rows the same as `traffic.resources_of` says,
     more slowly. `footprints`: of its own statements; what is fused into its microkernels is not counted
     (`inside_estimate`)."""
+    return estimates([prepared(footprints, tree, machine)], threads, far)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A schedule tree, ready for its estimate."""
+
+    program: Program
+    root: Step
+    tree: Node
+
+
+def prepared(footprints: Footprints, tree: Node, machine: Machine) -> Prepared:
+    """A tree as steps and pieces, which is what isl is asked for."""
     program = Program(footprints, machine)
-    return _estimate(program, program.steps(tree), tree, threads, far or {})
+    return Prepared(program, program.steps(tree), tree)
+
+
+def estimates(several: Sequence[Prepared], threads: int, far: Far | None = None) -> list[Estimate]:
+    """The same (`tree_estimate`) of several trees of the same statements: what their pieces touch is found for all of
+    them at once."""
+    if len(several) > 1:
+        first = several[0].program
+        boxes = {box: None for one in several for row in one.program.rows for box in row.boxes}
+        for unit in sorted({first.machine.tlb.page_bytes, *(cache.line_bytes for cache in first.machine.caches)}):
+            first.footprints.touched(list(boxes), unit)
+    return [_estimate(one.program, one.root, one.tree, threads, far or {}) for one in several]
 
 
 def inside_estimate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polydl.dependences.equal_nests import arrays_of
@@ -12,7 +12,15 @@ from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.streams import UNDER_WAY
-from polydl.rank.tree_estimate import Far, footprints_of, inside_estimate, tree_estimate
+from polydl.rank.tree_estimate import (
+    Far,
+    Prepared,
+    estimates,
+    footprints_of,
+    inside_estimate,
+    prepared,
+    tree_estimate,
+)
 from polydl.schedule.part_storage import part_storage
 from polydl.schedule.tree import Node, kernels, own_statements
 from polydl.schedule.tree import Sequence as InOrder
@@ -164,9 +172,29 @@ def handed_over(
     return kept.handed[key]
 
 
+@dataclass(frozen=True, slots=True)
+class TreeEstimator:
+    """Estimates of schedule trees of the same statements."""
+
+    footprints: Footprints
+    machine: Machine
+    threads: int
+    far: Far = field(default_factory=dict)
+    handed: Estimate = field(default_factory=lambda: Estimate({}))
+    """What they wait for other parts of the program."""
+
+    def prepared(self, tree: Node) -> Prepared:
+        """A tree, ready for its estimate."""
+        return prepared(self.footprints, tree, self.machine)
+
+    def estimates(self, several: Sequence[Prepared]) -> list[Estimate]:
+        """Of several trees, which is quicker than one by one."""
+        return [one + self.handed for one in estimates(several, self.threads, self.far)]
+
+
 def tree_estimator(
     scop: Scop, nests: Sequence[Nest], together: Sequence[Nest], machine: Machine, threads: int
-) -> Callable[[Node], Estimate]:
+) -> TreeEstimator:
     """Estimates of schedule trees of neighbouring nests. `nests`: all of the program's, in their order."""
     names = {nest.name for nest in together}
     region = [s for nest in together for s in nest.statements]
@@ -179,8 +207,7 @@ def tree_estimator(
     place, known = parts.index(region), Known()
     far = distances(scop, parts, machine, known)[place]
     handed = handed_over(scop, parts, machine, threads, known)[place]
-    footprints = footprints_of(scop, region)
-    return lambda tree: tree_estimate(footprints, tree, machine, threads, far) + handed
+    return TreeEstimator(footprints_of(scop, region), machine, threads, far, handed)
 
 
 def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, known: Known | None = None) -> Estimate:

@@ -261,8 +261,8 @@ class _Iteration:
                 if not onto.is_equal(domains[0]) or key in now or (before is None and key in left):
                     return None
                 if before is not None:
-                    alike = before.domain.reset_tuple_id().is_equal(s.domain.reset_tuple_id())
-                    if before.position[:-1] != s.position[:-1] or not alike:
+                    # In one loop or in two: what one iteration of it leaves is for the same one alone.
+                    if not before.domain.reset_tuple_id().is_equal(s.domain.reset_tuple_id()):
                         return None
                     known[key] = left[key][1]
                 rows[key] = s

@@ -12,12 +12,20 @@ from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.tree import Node
-from polydl.schedule.tree_check import broken
+from polydl.schedule.tree_check import Checked, broken
 
 
-def check(scop: Scop, tree: Node, found: Sequence[Dependence], *, reassociate: bool = True) -> str | None:
-    """The exact legality check of a program's tree: why it is illegal, or None. Raises QuotaExceeded."""
-    return broken(scop, scop.statements, tree, found, reassociate=reassociate)
+def check(
+    scop: Scop,
+    tree: Node,
+    found: Sequence[Dependence],
+    *,
+    reassociate: bool = True,
+    checked: Checked | None = None,
+) -> str | None:
+    """The exact legality check of a program's tree: why it is illegal, or None. `checked`: see `tree_check.broken`.
+    Raises QuotaExceeded."""
+    return broken(scop, scop.statements, tree, found, reassociate=reassociate, checked=checked)
 
 
 def from_recipe(scop: Scop, recipe: Recipe, found: Sequence[Dependence], *, reassociate: bool = True) -> list[Ordered]:

@@ -73,7 +73,7 @@ class Ordered:
         first = () if self.how is None else (self.how,)
         return (*(first if self.loops is None else self.loops.transforms), *self.later)
 
-    @property
+    @cached_property
     def recipe(self) -> NestRecipe:
         """How it came about."""
         return NestRecipe(self.name, cast("tuple[AnyTransform, ...]", self.transforms))
@@ -93,7 +93,7 @@ class Ordered:
         assert self.how is not None
         return self.how.base.removesuffix("-renamed"), bool(self.how.block), self.how.unroll, self.rows, *shared
 
-    @property
+    @cached_property
     def described(self) -> str:
         """Its order, for people: the loops in one line (`NestLoops.described`), or what the schedule does."""
         if self.into is not None:

@@ -239,6 +239,8 @@ def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | 
     its value, in one iteration of the loops that both are inside of, nothing else may be written there. Where threads
     share the memory, iterations of parallel loops are in no order.
     """
+    if len(buffers) < 2:
+        return None
     of = {s.name: s for s in scop.statements if s.name in set(statements(tree))}
     when = times(tree, of)
     for one in buffers.values():

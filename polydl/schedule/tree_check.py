@@ -26,19 +26,37 @@ from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
 
+Checked = dict[int, tuple[Node, str | None]]
+"""Why parts of trees are illegal, or None, by the identity of their trees, which are kept: variants of a program have
+most of their parts in common."""
+
+
 def broken(
-    scop: Scop, statements: Sequence[Statement], tree: Node, found: Sequence[Dependence], *, reassociate: bool
+    scop: Scop,
+    statements: Sequence[Statement],
+    tree: Node,
+    found: Sequence[Dependence],
+    *,
+    reassociate: bool,
+    checked: Checked | None = None,
 ) -> str | None:
-    """Why a tree is illegal, or None. `found`: all dependences of the scop. Raises QuotaExceeded."""
+    """Why a tree is illegal, or None. `found`: all dependences of the scop; `checked`: what is known of parts of trees
+    of the same program, to which more is added. Raises QuotaExceeded."""
     of = {s.name: s for s in statements}
     inside = [d for d in found if d.kind is not Kind.RAR and d.source in of and d.target in of]
     if set(schedule_tree.statements(tree)) != set(of):
         return f"the schedule has other statements than {', '.join(of)}"
-    return _broken(scop, of, tree, inside, reassociate=reassociate)
+    return _broken(scop, of, tree, inside, {} if checked is None else checked, reassociate=reassociate)
 
 
 def _broken(
-    scop: Scop, of: Mapping[str, Statement], tree: Node, found: Sequence[Dependence], *, reassociate: bool
+    scop: Scop,
+    of: Mapping[str, Statement],
+    tree: Node,
+    found: Sequence[Dependence],
+    checked: Checked,
+    *,
+    reassociate: bool,
 ) -> str | None:
     """`of`, `found`: the tree's own statements and the dependences between them."""
     parts = _apart(scop, tree, found)
@@ -48,9 +66,11 @@ def _broken(
             if home[d.source] > home[d.target]:
                 return str(reversed_order(d))
         for place, part in enumerate(parts):
-            own = {name: of[name] for name in statements(part)}
-            both = [d for d in found if home[d.source] == place == home[d.target]]
-            wrong = _broken(scop, own, part, both, reassociate=reassociate)
+            if id(part) not in checked:
+                own = {name: of[name] for name in statements(part)}
+                both = [d for d in found if home[d.source] == place == home[d.target]]
+                checked[id(part)] = part, _broken(scop, own, part, both, checked, reassociate=reassociate)
+            wrong = checked[id(part)][1]
             if wrong is not None:
                 return wrong
         return None

@@ -18,6 +18,8 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rank.block_shapes import whole_block
 from polydl.rank.estimate import Estimate
+from polydl.rank.tree_estimate import Prepared
+from polydl.rank.whole import TreeEstimator
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import Moving, moving
 from polydl.schedule.goal import Goal
@@ -170,7 +172,7 @@ def candidates(
     statements: Sequence[Statement],
     found: Sequence[Dependence],
     machine: Machine,
-    estimate: Callable[[Node], Estimate],
+    estimator: TreeEstimator,
     *,
     reassociate: bool,
     tilings: Sequence[tuple[int, ...]] = TILINGS,
@@ -182,7 +184,7 @@ def candidates(
 ) -> tuple[list[NestChoice], list[str]]:
     """Legal schedules of consecutive statements, most promising first; and what was given up, for people.
 
-    `found`: all dependences of the scop; `estimate` says how long a tree takes. Every tree has passed the exact check.
+    `found`: all dependences of the scop; `estimator` says how long trees take. Every tree has passed the exact check.
     What is looked at is bounded by counts of isl's operations, of trees (`most`) and of checks, never by time: it is
     the same on every machine; `hung`, `schedules`: see `bases`. `tell` is called after each tree and each check with
     how many there were of `most` and `effort.checks` together.
@@ -191,7 +193,7 @@ def candidates(
     links = _direct(scop, statements, found, given_up)
     if links is None:
         return [], given_up
-    trees: dict[str, _Found] = {}
+    trees: dict[str, tuple[Schedule, Prepared]] = {}
     of = moving(scop, statements)
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)[: effort.ways]
     tried: set[tuple[str, Schedule]] = set()
@@ -217,7 +219,7 @@ def candidates(
                     tree = scheduled(start, links, _goal(scop, of, how, reassociate=reassociate))
                     text = fingerprint(tree)
                     if text not in trees:
-                        trees[text] = how, tree, estimate(tree)
+                        trees[text] = how, estimator.prepared(tree)
             except QuotaExceeded as error:
                 given_up.append(error.reason)
         count += len(ways)
@@ -225,8 +227,11 @@ def candidates(
             left = structs.replace(ways[most - count], base=name)
             given_up.append(f"schedules after the first {most}, from this one on: {left.described}")
             break
+    estimates = estimator.estimates([one for _, one in trees.values()])
+    pairs = zip(trees.values(), estimates, strict=True)
+    ordered: list[_Found] = sorted(((how, one.tree, e) for (how, one), e in pairs), key=lambda each: each[2].score)
     legal: list[NestChoice] = []
-    for number, (how, tree, predicted) in enumerate(_varied(sorted(trees.values(), key=lambda each: each[2].score))):
+    for number, (how, tree, predicted) in enumerate(_varied(ordered)):
         tell(most + number)
         if len(legal) == LEGAL:
             break

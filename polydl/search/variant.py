@@ -20,6 +20,7 @@ from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.tree import Sequence
+from polydl.schedule.tree_check import Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Origin:
     scratch: int | None = None
     """Bytes of memory of its own that a variant may take for one thread, what threads share counted in full; None: any
     number."""
+    checked: Checked = field(default_factory=dict, repr=False, compare=False)
+    """What the exact check said of parts that variants have in common."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Variant:
             tree = self.tree
         except IllegalVariant as error:
             return error.reason
-        return check(self.program, tree, self.origin.dependences, reassociate=self.origin.reassociate)
+        of = self.origin
+        return check(self.program, tree, of.dependences, reassociate=of.reassociate, checked=of.checked)
 
     @cached_property
     def refused(self) -> str | None:

@@ -174,6 +174,16 @@ CASES: dict[str, tuple[str, Callable[[Arrays], Arrays]]] = {
         ),
         softmax,
     ),
+    "attention, rescaled in a loop of its own": (
+        (
+            f"{ROWS} {{ T m = -INFINITY, s = 0; for (int k = 0; k < {D}; k++) O[r][k] = 0; "
+            f"{COLUMNS} {{ T now = FMAX(m, A[r][i]); T f = EXP(m - now); s *= f; "
+            f"for (int k = 0; k < {D}; k++) O[r][k] *= f; T p = EXP(A[r][i] - now); s += p; "
+            f"for (int k = 0; k < {D}; k++) O[r][k] += p * V[i][k]; m = now; }} "
+            f"P[r][0] = m; P[r][1] = s; for (int k = 0; k < {D}; k++) O[r][k] /= s; }}"
+        ),
+        softmax,
+    ),
     "attention, scaled within": (
         (
             f"{ROWS} {{ T m = -INFINITY, s = 0; for (int k = 0; k < {D}; k++) O[r][k] = 0; "

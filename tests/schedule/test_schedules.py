@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from polydl.lower.splice import splice
 from polydl.model.in_child import Hung, in_child
 from polydl.model.scop import Scop, Statement
 from polydl.rank.estimate import Estimate
-from polydl.rank.tree_estimate import footprints_of, tree_estimate
+from polydl.rank.tree_estimate import Prepared, footprints_of, prepared
+from polydl.rank.tree_estimate import estimates as estimates_of
+from polydl.rank.whole import TreeEstimator
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.split import split
 from polydl.schedule.as_tree import written
@@ -38,7 +40,7 @@ from polydl.search import candidates as candidates_module
 from polydl.search.bases import skewed
 from polydl.search.candidates import TILINGS, bases, candidates, effective, fingerprint, made
 from polydl.search.isl_scheduler import ISL, Setting, computed
-from polydl.target import detect
+from polydl.target import detect, preset
 from tests.compiling import run_compiler, run_program
 from tests.programs.corpus import Comparison, catalogue, comparison_program
 
@@ -63,10 +65,30 @@ def schedules(scop: Scop) -> list[Ordered]:
     return [part for choice in made for part in choice.parts if part.loops is None]
 
 
-def estimates(scop: Scop) -> Callable[[Node], Estimate]:
+def estimates(scop: Scop) -> TreeEstimator:
     """How long a tree of all the scop's statements takes on two threads of this machine."""
-    footprints = footprints_of(scop, scop.statements)
-    return lambda tree: tree_estimate(footprints, tree, detect(), 2)
+    return TreeEstimator(footprints_of(scop, scop.statements), detect(), 2)
+
+
+class OneByOne(TreeEstimator):
+    """Asks for the footprints of each tree by itself."""
+
+    def estimates(self, several: Sequence[Prepared]) -> list[Estimate]:
+        scop, own = self.footprints.scop, [work.statement for work in self.footprints.works.values()]
+        alone = (prepared(footprints_of(scop, own), one.tree, self.machine) for one in several)
+        return [estimates_of([one], self.threads, self.far)[0] for one in alone]
+
+
+@pytest.mark.parametrize("name", ["lu", "softmax", "seidel_2d"])
+def test_trees_at_once_are_estimated_as_one_by_one(name: str) -> None:
+    scop = scop_of(name)
+    found = dependences(scop, reads=False)
+    both = []
+    for kind in (TreeEstimator, OneByOne):
+        of = kind(footprints_of(scop, scop.statements), preset("epyc-zen5"), 2)
+        made, _ = candidates(scop, scop.statements, found, of.machine, of, reassociate=True, tilings=SMALL_TILES)
+        both.append([(choice.parts[0].how, choice.estimates) for choice in made])
+    assert both[0] == both[1] != []
 
 
 def compares(

@@ -84,6 +84,32 @@ def test_equal_up_to_numbers(tmp_path: Path, first: str, second: str, equal: boo
     assert found_in(scop_of(tmp_path, *loops)) == {"S0": "S0", "S1": "S0" if equal else "S1"}
 
 
+ROWS_OF = "for (int i = 0; i < 40; i++) {{ {t} = 0; for (int k = 0; k < 32; k++) {t} += {a}[i][k]; {out} = {t}; }}\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "equal"),
+    [
+        (ROWS_OF.format(t="u[i]", a="D", out="F[i][0]"), True),
+        (ROWS_OF.format(t="u[i]", a="own", out="F[i][0]"), True),  # that others know, wherever it lies
+        (ROWS_OF.format(t="u[i]", a="D", out="own[i][0]"), True),
+        (ROWS_OF.format(t="last[i]", a="D", out="F[i][0]"), False),  # no temporary of the nest alone
+    ],
+)
+def test_arrays_that_others_know_lie_anywhere(tmp_path: Path, second: str, equal: bool) -> None:
+    path = tmp_path / "f.c"
+    begin, end = (
+        "for (int i = 0; i < 40; i++) own[i][3] = 1;\n",
+        "for (int i = 0; i < 40; i++) C[i][1] = last[i] + own[i][0];\n",
+    )
+    first = ROWS_OF.format(t="t[i]", a="A", out="C[i][0]")
+    statics = "static float own[40][32], t[40], u[40], last[40];\n"
+    path.write_text(f"{HEAD}{{\n{statics}#pragma scop\n{begin}{first}{second}{end}#pragma endscop\n}}\n")
+    (found,) = load(path).scops
+    same = found_in(found)
+    assert same["S1"] == "S1" and same["S4"] == ("S1" if equal else "S4")
+
+
 def test_values_that_name_their_statement_are_not_compared(tmp_path: Path) -> None:
     loop = "for (int i = 0; i < 40; i++) for (int j = 0; j < 48; j++) {}[i][j] = i + j;\n"
     assert found_in(scop_of(tmp_path, loop.format("C"), loop.format("F"))) == {"S0": "S0", "S1": "S1"}

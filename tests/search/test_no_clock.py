@@ -29,19 +29,23 @@ TELLS_THE_AGE = {"search/own_times.py", "search/result_cache.py"}
 
 PROGRAMS = (
     "lu", "floyd_warshall", "jacobi_1d", "seidel_1d", "gemv", "trisolv", "cholesky", "symv", "heat_1d", "durbin",
+    "attention", "attention_causal",
 )  # fmt: skip
-"""Ten programs whose search takes a schedule, some that the schedulers of isl find hard."""
+"""Programs whose search takes a schedule, some that isl's schedulers find hard, and two whose nests share loops."""
 
 RANKED = """
 import hashlib, json, sys
 from polydl import load, rank
+from polydl.options import Options
+from polydl.pipeline import with_fused
 from tests.programs.corpus import catalogue
 for name in sys.argv[1:]:
     entry = catalogue()[name]
     values = entry.bench or entry.sizes[0]
     program = load(entry.path, defines=entry.defines(values), sizes=entry.parameters(values))
     for scop in program.scops:
-        found = rank(scop, machine="epyc-zen3", threads=2)
+        options = Options(machine="epyc-zen3", threads=2)
+        found = with_fused(rank(scop, options=options), options)
         text = found.variants[0].generated.region
         print(json.dumps([name, [v.id for v in found.variants], list(found.given_up), text]))
 """
