@@ -25,7 +25,6 @@ from polydl.schedule.part_storage import overlapping, part_storage
 from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
-
 Checked = dict[int, tuple[Node, str | None]]
 """Why parts of trees are illegal, or None, by the identity of their trees, which are kept: variants of a program have
 most of their parts in common."""
@@ -59,21 +58,8 @@ def _broken(
     reassociate: bool,
 ) -> str | None:
     """`of`, `found`: the tree's own statements and the dependences between them."""
-    parts = _apart(scop, tree, found)
-    if parts:
-        home = {name: place for place, part in enumerate(parts) for name in statements(part)}
-        for d in found:
-            if home[d.source] > home[d.target]:
-                return str(reversed_order(d))
-        for place, part in enumerate(parts):
-            if id(part) not in checked:
-                own = {name: of[name] for name in statements(part)}
-                both = [d for d in found if home[d.source] == place == home[d.target]]
-                checked[id(part)] = part, _broken(scop, own, part, both, checked, reassociate=reassociate)
-            wrong = checked[id(part)][1]
-            if wrong is not None:
-                return wrong
-        return None
+    if parts := _apart(scop, tree, found):
+        return _broken_parts(scop, of, parts, found, checked, reassociate=reassociate)
     schedule = times(tree, of)
     timed = [(d, InTime(d, schedule)) for d in found]
     wrong_pair = backward(one for d, one in timed if ordering([d], reassociate=reassociate))
@@ -110,6 +96,31 @@ def _broken(
         or _in_common(scop, of, ways, schedule)
         or overlapping(scop, tree, part_storage(scop, tree))
     )
+
+
+def _broken_parts(
+    scop: Scop,
+    of: Mapping[str, Statement],
+    parts: Sequence[Node],
+    found: Sequence[Dependence],
+    checked: Checked,
+    *,
+    reassociate: bool,
+) -> str | None:
+    """As `_broken`, of parts one after the other, each by itself."""
+    home = {name: place for place, part in enumerate(parts) for name in statements(part)}
+    for d in found:
+        if home[d.source] > home[d.target]:
+            return str(reversed_order(d))
+    for place, part in enumerate(parts):
+        if id(part) not in checked:
+            own = {name: of[name] for name in statements(part)}
+            both = [d for d in found if home[d.source] == place == home[d.target]]
+            checked[id(part)] = part, _broken(scop, own, part, both, checked, reassociate=reassociate)
+        wrong = checked[id(part)][1]
+        if wrong is not None:
+            return wrong
+    return None
 
 
 def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, ...]:

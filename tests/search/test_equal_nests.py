@@ -92,7 +92,7 @@ ROWS_OF = "for (int i = 0; i < 40; i++) {{ {t} = 0; for (int k = 0; k < 32; k++)
     [
         (ROWS_OF.format(t="u[i]", a="D", out="F[i][0]"), True),
         (ROWS_OF.format(t="u[i]", a="own", out="F[i][0]"), True),  # that others know, wherever it lies
-        (ROWS_OF.format(t="u[i]", a="D", out="own[i][0]"), True),
+        (ROWS_OF.format(t="u[i]", a="D", out="wide[i][0]"), True),
         (ROWS_OF.format(t="last[i]", a="D", out="F[i][0]"), False),  # no temporary of the nest alone
     ],
 )
@@ -100,10 +100,10 @@ def test_arrays_that_others_know_lie_anywhere(tmp_path: Path, second: str, equal
     path = tmp_path / "f.c"
     begin, end = (
         "for (int i = 0; i < 40; i++) own[i][3] = 1;\n",
-        "for (int i = 0; i < 40; i++) C[i][1] = last[i] + own[i][0];\n",
+        "for (int i = 0; i < 40; i++) C[i][1] = last[i] + wide[i][0];\n",
     )
     first = ROWS_OF.format(t="t[i]", a="A", out="C[i][0]")
-    statics = "static float own[40][32], t[40], u[40], last[40];\n"
+    statics = "static float own[40][32], wide[40][48], t[40], u[40], last[40];\n"
     path.write_text(f"{HEAD}{{\n{statics}#pragma scop\n{begin}{first}{second}{end}#pragma endscop\n}}\n")
     (found,) = load(path).scops
     same = found_in(found)
