@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.kernels.microkernel import environment
 from polydl.model.types import ElementType
@@ -32,13 +32,23 @@ class SumFactor:
     table: ElementType | None
     """Type of the elements of the table that it is subscripted by, which follows as another pointer; None: by the
     number of the entry."""
+    step: int = 1
+    """Elements from one entry, or element of the table, to the next."""
+    along: bool = False
+    """A pointer to elements of which each of an entry's products has the next one."""
+
+    @property
+    def pointer(self) -> bool:
+        """False: a value."""
+        return self.moves or self.along
 
     @property
     def plain(self) -> str:
-        """C of the factor of entry p."""
-        if not self.moves:
-            return self.name
-        return f"{self.name}[{self.name}_table[p]]" if self.table is not None else f"{self.name}[p]"
+        """C of the factor of entry p, and of its product c."""
+        place = f"{self.name}_table[p]" if self.table is not None else "p"
+        place = f"{place} * {self.step}" if self.step != 1 else place
+        terms = [place] * self.moves + ["c"] * self.along
+        return f"{self.name}[{' + '.join(terms)}]" if terms else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +62,18 @@ class SegmentFunction:
     """File-scope C of `T name_on_threads(ptrdiff_t n, factors…)`, which adds up pieces of it on all threads."""
 
 
-def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementType | None]]) -> SegmentFunction:
-    """The function that adds up products. `given`: of each factor whether it moves, and the type of its table."""
-    factors = [SumFactor(f"x{number}", moves, table) for number, (moves, table) in enumerate(given)]
+def segment_function(
+    element: ElementType, given: Sequence[tuple[bool, ElementType | None] | SumFactor], depth: int = 1
+) -> SegmentFunction:
+    """The function that adds up products, `depth` of each entry. `given`: the factors, or whether each moves, and the
+    type of its table."""
+    factors = [
+        replace(one, name=f"x{number}") if isinstance(one, SumFactor) else SumFactor(f"x{number}", *one)
+        for number, one in enumerate(given)
+    ]
     summary = " * ".join(one.plain for one in factors)
-    digest = hashlib.sha256(repr((element, factors)).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(repr((element, factors, depth)).encode()).hexdigest()[:8]
+    lanes = next((n for n in (64 // element.bytes, 32 // element.bytes, 4) if depth % n == 0), 1)
     values: Mapping[str, object] = {
         "t": element,
         "factors": factors,
@@ -64,6 +81,8 @@ def segment_function(element: ElementType, given: Sequence[tuple[bool, ElementTy
         "name": f"polydl_entries_{element.name}_{digest}",
         "pieces": PIECES,
         "long": LONG,
+        "depth": depth,
+        "lanes": lanes,
     }
     template = environment().get_template("segment_sum.c.j2")
     vectors, own, on_threads = (template.render(what=what, **values) for what in ("vectors", "sum", "on_threads"))

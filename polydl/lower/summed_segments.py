@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.kernels.segment_sum import SegmentFunction, segment_function
+from polydl.kernels.segment_sum import SegmentFunction, SumFactor, segment_function
 from polydl.lower.ctree import (
     Assign,
     Binary,
@@ -19,6 +19,7 @@ from polydl.lower.ctree import (
     Text,
     Through,
     plus,
+    times,
 )
 from polydl.lower.instance import Place
 from polydl.lower.segment_arguments import bound_names
@@ -36,7 +37,10 @@ def regrouped(scop: Scop, statement: Statement) -> SegmentSum | None:
 def function_of(scop: Scop, found: SegmentSum) -> SegmentFunction:
     """The function that adds it up."""
     tables = (scop.arrays[one.table].element if one.table else None for one in found.factors)
-    return segment_function(found.element, [(one.moves, t) for one, t in zip(found.factors, tables, strict=True)])
+    factors = [
+        SumFactor("", one.moves, table, one.step, one.along) for one, table in zip(found.factors, tables, strict=True)
+    ]
+    return segment_function(found.element, factors, found.depth)
 
 
 def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFunction, at: Place) -> Node:
@@ -48,10 +52,10 @@ def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFun
     for one in found.factors:
         place = first_element(statement, one.access).as_pw_multi_aff()
         if not one.moves:
-            arguments.append(at.element(one.array, place))
+            arguments.append(at.address(one.array, place) if one.along else at.element(one.array, place))
             continue
         pointer = at.address(one.array, place)
-        arguments.append(pointer if one.table else plus(pointer, Name(first)))
+        arguments.append(pointer if one.table else plus(pointer, times(Name(first), Int(one.step))))
         arguments += [plus(Name(one.table), Name(first))] if one.table else []
     call = Invoke(function.name, (Name(entries), *arguments))
     target = at.element(found.target.array, found.target.relation.as_pw_multi_aff())

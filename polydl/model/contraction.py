@@ -166,7 +166,7 @@ def first_element(statement: Statement, access: int) -> isl.Map:
     domain = inner.domain
     for iterator in inner.iterators[statement.depth :]:
         low = isl.least(domain, iterator)
-        assert low is not None, "it has iterations (`_iterations`)"
+        assert low is not None, "it has iterations (`iterations`)"
         domain = isl.fix(domain, iterator, low)
     relation = isl.domain_onto(inner.accesses[access].relation.intersect_domain(domain), range(statement.depth))
     return isl.domain_named(relation, statement.name, statement.iterators)
@@ -268,7 +268,7 @@ def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contrac
     if isinstance(found, NoContraction):
         return NoContraction(found.lack)
     loops = [i for i in segment.sum.iterators if i not in (*statement.iterators, *segment.tables)]
-    extents = {i: _iterations(segment.sum, i) for i in loops[1:]}
+    extents = {i: iterations(segment.sum, i) for i in loops[1:]}
     if found.scale or any(extent is None for extent in extents.values()):
         return NoContraction(Lack.PRODUCT)
     left_table, right_table = (_table(one, segment) for one in (found.left, found.right))
@@ -314,7 +314,7 @@ def says_all(statement: Statement, segment: Segment, accesses: Iterable[int]) ->
     return True
 
 
-def _iterations(statement: Statement, iterator: str) -> int | None:
+def iterations(statement: Statement, iterator: str) -> int | None:
     """How often a loop runs, the same in all iterations of the loops around it; None for another one."""
     low, high = isl.least(statement.domain, iterator), isl.greatest(statement.domain, iterator)
     if low is None or high is None or not isl.is_apart(statement.domain, iterator):

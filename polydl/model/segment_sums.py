@@ -1,5 +1,6 @@
 """Sums over segments whose terms are products of neighbours and of what tables of subscripts lead to: a row of a sparse
-matrix times a vector (`val[p] * x[idx[p]]`), the values of neighbours in a graph (`x[idx[p]]`)."""
+matrix times a vector (`val[p] * x[idx[p]]`), the values of neighbours in a graph (`x[idx[p]]`), a row of blocks times a
+vector (`val[p][r][c] * x[idx[p]][c]`, added up over c, too)."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.model.combiners import adds
-from polydl.model.contraction import product_factors, says_all
+from polydl.model.contraction import iterations, product_factors, says_all
 from polydl.model.conversions import explicit
 from polydl.model.expr import Load
 from polydl.model.scop import Access, Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import strides_of
 from polydl.model.types import F32, F64, ElementType
+
+LEAST_DEPTH, MOST_DEPTH = 4, 64
+"""Products of an entry that fill vectors are a multiple of the one, and as many as the other at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class Factor:
     """Whether it is another element for each entry: the next one, or the one that the table says."""
     table: str = ""
     """The array of integers whose element is the subscript; empty: the number of the entry is."""
+    step: int = 1
+    """Elements from one entry, or element of the table, to the next."""
+    along: bool = False
+    """Whether it is another element, the next one, for each of the products of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,8 @@ class SegmentSum:
     factors: tuple[Factor, ...]
     negate: bool
     """`target -= …`."""
+    depth: int = 1
+    """Products of an entry, those of a row of a block."""
 
 
 def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
@@ -49,9 +59,14 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
     inner, assignment = segment.sum, segment.sum.body
     targets = [access for access in statement.accesses if access.write]
     within = (segment.entry, *segment.tables)
+    known = len(statement.iterators) + len(within)
+    deeper = inner.iterators[known:]
+    depth = iterations(inner, deeper[0]) if len(deeper) == 1 else None if deeper else 1
+    if depth is None or depth > MOST_DEPTH or (depth > 1 and depth % LEAST_DEPTH):
+        return None
     if not isinstance(assignment, Assignment) or not adds(assignment.op) or len(targets) != 1:
         return None
-    if inner.iterators != (*statement.iterators, *within):
+    if inner.iterators[:known] != (*statement.iterators, *within):
         return None
     own = (assignment.target, assignment.target_read)
     read = [number for number in range(len(inner.accesses)) if number not in own]
@@ -66,20 +81,24 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
         return None
     value, computed = explicit(assignment.value, lambda access: element)
     loaded = [one.access for one in product_factors(value) if isinstance(one, Load)]
-    factors = [_factor(scop, segment, access, within) for access in loaded]
+    factors = [_factor(scop, segment, access, within, deeper if depth > 1 else ()) for access in loaded]
     if computed is not element or len(loaded) < len(product_factors(value)) or None in factors:
         return None
     found = tuple(one for one in factors if one is not None)
-    moves = any(one.moves for one in found)
-    return SegmentSum(segment, target, element, found, assignment.op == "-=") if moves else None
+    moves = any(one.moves for one in found) and (depth == 1 or any(one.along for one in found))
+    return SegmentSum(segment, target, element, found, assignment.op == "-=", depth) if moves else None
 
 
-def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str]) -> Factor | None:
-    """None where neighbours among the entries, or of what a table holds, are no neighbours in the array."""
+def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str], deeper: Sequence[str]) -> Factor | None:
+    """None where neighbours among the products of an entry are no neighbours in the array, or, of one product each,
+    those among the entries, or of what a table holds."""
     inner = segment.sum
     array = inner.accesses[access].array
     strides = strides_of(scop, inner, inner.accesses[access])
     moving = None if strides is None else [name for name in within if strides[name] != 0]
-    if strides is None or moving is None or len(moving) > 1 or any(strides[name] != 1 for name in moving):
+    if strides is None or moving is None or len(moving) > 1:
         return None
-    return Factor(access, array, bool(moving), segment.tables.get(moving[0], "") if moving else "")
+    step, along = strides[moving[0]] if moving else 0, strides[deeper[0]] if deeper else 0
+    if not isinstance(step, int) or along not in (0, 1) or (not deeper and moving and step != 1):
+        return None
+    return Factor(access, array, bool(moving), segment.tables.get(moving[0], "") if moving else "", step, along == 1)

@@ -179,6 +179,7 @@ def test_sums_between_bounds_that_are_read_may_use_lanes(
     ("inner", "reduction"),
     [
         ("float s = 0; for (int j = 0; j < 9; j++) s += x[j] * m[col[k]][j]; val[k] = s;", "+ : s"),
+        ("float s = 0; for (int j = 0; j < 9; j++) s += m[k][j] * m[col[k]][j]; val[k] = s;", "+ : s"),
         ("double s = 0; for (int j = 0; j < 9; j++) s += x[1 + j] * m[col[k]][j + k]; val[k] = s;", "+ : s"),
         ("for (int j = 0; j < 9; j++) z[i][0] += x[j]; val[k] = 0;", "+ : polydl_sum0"),
         ("if (val[k] > 0) for (int j = 0; j < 9; j++) y[i] -= x[j];", "+ : polydl_sum0"),
@@ -197,6 +198,7 @@ def test_sums_along_rows_use_lanes_inside_of_such_loops(tmp_path: Path, inner: s
     (kept,) = (s.body for s in region(tmp_path, body, head).statements if isinstance(s.body, BlackBox))
     assert "#pragma" not in kept.text
     assert (f"#pragma omp simd reduction({reduction})\n" in kept.lanes) if reduction else not kept.lanes
+    assert ("const float *polydl_row0 = m[" in kept.lanes) == (reduction is not None and "m[" in inner)
 
 
 @pytest.mark.parametrize(

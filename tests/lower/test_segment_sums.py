@@ -138,6 +138,61 @@ def test_sums_are_right_for_any_pattern(name: str, t: ElementType, i: ElementTyp
             assert np.array_equal(data.run(library, t), CASES[name][1](data)), lengths[:12]
 
 
+BLOCKS = """
+void f(int n, const int *restrict ptr, const int *restrict idx, const {t} (*restrict val)[{rows}][{depth}],
+       const {t} (*restrict x)[{depth}], {t} (*restrict y)[{rows}])
+{{
+    for (int i = 0; i < n; i++)
+        {loops}
+}}
+"""
+WRITTEN = {
+    "as it comes": """for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < {rows}; r++)
+                for (int c = 0; c < {depth}; c++)
+                    y[i][r] += val[p][r][c] * x[idx[p]][c];""",
+    "an element at a time": """for (int r = 0; r < {rows}; r++) {{
+            {t} s = y[i][r];
+            for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                for (int c = 0; c < {depth}; c++)
+                    s += x[idx[p]][c] * val[p][r][c];
+            y[i][r] = s;
+        }}""",
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "t", "how"),
+    [
+        (8, 8, F32, "as it comes"),
+        (4, 4, F64, "an element at a time"),
+        (3, 12, F32, "an element at a time"),
+        (2, 32, F32, "as it comes"),
+        (5, 24, F64, "as it comes"),
+        (3, 5, F32, "as it comes"),  # stays a loop
+    ],
+)
+def test_blocks_times_a_vector(rows: int, depth: int, t: ElementType, how: str) -> None:
+    names = {"t": t.c, "rows": rows, "depth": depth}
+    source = BLOCKS.format(loops=WRITTEN[how].format(**names), **names)
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=1 + rows % 3, effort=FEW).text
+    assert bool(re.search(r"polydl_entries_f\d\d_", text)) == (depth % 4 == 0)
+    for machine in MACHINES:
+        library = compile_c([text], (*FLAGS, machine))
+        for lengths in PATTERNS:
+            data, rng = Data.of(lengths, t, I32), np.random.default_rng(rows)
+            val, x, y = (
+                rng.integers(-3, 4, shape).astype(t.numpy)
+                for shape in ((len(data.idx), rows, depth), (19, depth), (len(lengths), rows))
+            )
+            products = np.einsum("prc,pc->pr", val.astype(np.float64), x[data.idx])
+            before = np.concatenate([np.zeros((1, rows)), np.cumsum(products, 0)])
+            wanted = y + before[data.ptr[1:]] - before[data.ptr[:-1]]
+            arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (data.ptr, data.idx, val, x, y)]
+            library.f(len(lengths), *arrays)
+            assert np.array_equal(y, wanted), (machine, lengths[:12])
+
+
 def test_rows_in_no_order_are_right_on_threads() -> None:
     """What shares rows out never takes `ptr` for granted."""
     library = compile_c([made("the element", F32, I32, 3).text], FLAGS)

@@ -21,6 +21,8 @@ _UPWARDS = ("++", "p++")
 _SIMD = "omp simd"
 _OWN = "polydl_sum{}"
 """Names of the scalars that stand for elements while the loop runs."""
+_ROW = "polydl_row{}"
+"""Names of pointers to rows that the loop runs along."""
 
 
 def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
@@ -113,7 +115,7 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
         return None
     if set(named) & fixed:
         return None
-    return _lanes(loop, declared, sums, [t for t in targets if t is not None], bounds)
+    return _lanes(loop, declared, sums, [t for t in targets if t is not None], bounds, typed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ def _lanes(
     sums: list[c_ast.Assignment],
     targets: list[_Target],
     bounds: _Bounds,
+    typed: Callable[[str], ElementType | None],
 ) -> Node:
     before, after, reductions, inside = list[Node](), list[Node](), "", list[Node]()
     for number, (one, target) in enumerate(zip(sums, targets, strict=True)):
@@ -191,12 +194,42 @@ def _lanes(
             after.append(c_ast.Assignment(f"{row.symbol}=", one.lvalue, c_ast.ID(name)))
         reductions += f" reduction({row.symbol} : {name})"
         inside.append(c_ast.Assignment(one.op, c_ast.ID(name), one.rvalue))
+    rows: list[Node] = []
+    fixed = {bounds.counter, *(one.name for one in declared)}
+    inside = [_along_pointers(one, bounds.counter, fixed, rows, typed) for one in inside]
+    before += rows
     made = copy(loop)
     made.stmt = c_ast.Compound([*declared, *inside])
     code = c_ast.Compound([*before, c_ast.Pragma(f"{_SIMD}{reductions}"), made, *after])
     if not before:
         return code
     return c_ast.If(c_ast.BinaryOp(bounds.op, bounds.first, bounds.last), code, None)
+
+
+def _along_pointers(
+    node: Node, counter: str, fixed: set[str], rows: list[Node], typed: Callable[[str], ElementType | None]
+) -> Node:
+    """Code in which rows that a loop runs along are pointers, whose declarations `rows` gets: of a row of an array that
+    is const, as `x[idx[p]]` of `const float x[][9]`, gcc 12 makes no vectors.
+
+    before:    sum += a[i][k] * x[idx[p]][k];
+    after:     const float *row0 = a[i], *row1 = x[idx[p]]; … sum += row0[k] * row1[k];
+    """
+    if isinstance(node, c_ast.ArrayRef) and isinstance(node.name, c_ast.ArrayRef) and counter in mentions(node):
+        base: Node = node.name
+        while isinstance(base, c_ast.ArrayRef):
+            base = base.name
+        element = typed(base.name) if isinstance(base, c_ast.ID) else None
+        still = not fixed & set(mentions(node.name)) and _pure(node.name) and not changed_names(node.name)
+        if element in (F32, F64) and still:
+            assert element is not None, "one of these"
+            name = _ROW.format(len(rows))
+            pointer = c_ast.PtrDecl([], c_ast.TypeDecl(name, ["const"], None, c_ast.IdentifierType([element.c])))
+            rows.append(c_ast.Decl(name, [], [], [], [], pointer, node.name, None))
+            made = copy(node)
+            made.name = c_ast.ID(name)
+            return made
+    return mapped(node, lambda inner: _along_pointers(inner, counter, fixed, rows, typed))
 
 
 def _scalar(element: ElementType, name: str, value: str) -> c_ast.Decl:
