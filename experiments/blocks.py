@@ -3,10 +3,14 @@
     python experiments/blocks.py --json blocks.json
     python experiments/blocks.py --only depthwise_channels_last-3x3-1 --only min_plus
 
-polydl's output for programs of tests/everyday, as people write them, beside gcc's and, where there is such an operator,
-PyTorch's (oneDNN where it takes it). Everything is alternated in one process; ratios are medians of those within each
-round. Operations: one for each addition, product, or comparison of the innermost statement, so that the share of the
-FMA peak says how far it is from the bound of one port.
+    python experiments/blocks.py --keep made --no-tune --prepare; python experiments/blocks.py --keep made --made
+
+polydl's output for programs of tests/everyday and tests/programs, as people write them, beside gcc's and, where there
+is such an operator, oneDNN's by its own name in the same layout with packed weights (depthwise convolutions),
+PyTorch's, or LIBXSMM's (batches of small products). Everything is alternated in one process; ratios are medians of
+those within each round. Operations: one for each addition, product, or comparison of the innermost statement, so that
+the share of the FMA peak says how far it is from the bound of one port. --prepare has polydl write everything and times
+nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +18,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from common import define_flags, optimized, parser, prepare, run
-from native import Floats, bound_call, placed
+from native import Floats, bound_call, keep_libraries, library, placed
+from peers import xsmm
+from sizes import ConvLayer
 
 EVERYDAY = Path(__file__).parents[1] / "tests" / "everyday"
+PROGRAMS = EVERYDAY.parent / "programs"
 _LARGEST = 1 << 20
 """Elements of a result up to which all of it is compared."""
 
@@ -42,6 +49,14 @@ class Case:
     torch: Callable[[Sequence[object]], Callable[[], object]] | None = None
     """From the inputs as tensors what runs the same operator; None: there is none."""
     dtype: str = "float32"
+    peer: Callable[[], Contender] | None = None
+    """A library that computes the same; its result has the layout of the program's."""
+    source: Path | None = None
+    """Where the program is, if not in tests/everyday."""
+
+    @property
+    def file(self) -> Path:
+        return self.source or EVERYDAY / f"{self.program}.c"
 
 
 def cases() -> list[Case]:
@@ -56,14 +71,19 @@ def cases() -> list[Case]:
         last = ((rows, rows, c), (k, k, c), (h, h, c))
         blocked = ((c // 16, rows, rows, 16), (c // 16, k, k, 16), (c // 16, h, h, 16))
         label = f"{k}x{k}-{s}"
+        bare = ConvLayer("blocks", label, rows, rows, c, c, k, k, 0, 0, s, groups=c)
         found += [
-            Case(
-                f"depthwise_planar-{label}", "depthwise_planar", {**sizes, "CH": c}, planar, done, _depthwise(s, "nchw")
-            ),
-            Case(f"depthwise_channels_last-{label}", "depthwise_channels_last", {**sizes, "CH": c}, last, done,
-                 _depthwise(s, "nhwc")),
-            Case(f"depthwise_blocked-{label}", "depthwise_blocked", {**sizes, "CB": c // 16}, blocked, done,
-                 _depthwise(s, "blocked")),
+            Case(f"depthwise_{name}-{label}", f"depthwise_{name}", {**sizes, **channels}, shapes, done,
+                 peer=partial(_depthwise, bare, layout))
+            for name, layout, channels, shapes in (("planar", "nchw", {"CH": c}, planar),
+                ("channels_last", "nhwc", {"CH": c}, last), ("blocked", "blocked", {"CB": c // 16}, blocked))
+        ]  # fmt: skip
+        inside = ConvLayer("blocks", label, h * s, h * s, c, c, k, k, k // 2, k // 2, s, groups=c)
+        found += [
+            Case(f"depthwise_padded-{label}", "depthwise_padded", {**sizes, "CH": c},
+                 ((c, h * s, h * s), (c, k, k), (c, h, h)), done, peer=partial(_depthwise, inside, "nchw")),
+            Case(f"depthwise_padded_last-{label}", "depthwise_padded_last", {**sizes, "CH": c},
+                 ((h * s, h * s, c), (k, k, c), (h, h, c)), done, peer=partial(_depthwise, inside, "nhwc")),
         ]  # fmt: skip
     c, h = 128, 56
     windows = 9.0 * c * h * h
@@ -75,6 +95,8 @@ def cases() -> list[Case]:
              _pool("avg", last=True, padding=0, stride=2)),
         Case("max_pool_padded", "max_pool_padded", over, ((c, h, h), (c, h, h)), windows,
              _pool("max", last=False, padding=1, stride=1)),
+        Case("max_pool_strided", "max_pool_strided", over, ((c, 2 * h, 2 * h), (c, h, h)), windows,
+             _pool("max", last=False, padding=1, stride=2)),
         Case("max_pool", "max_pool", {"C": 64, "H": 56, "W": 56}, ((64, 112, 112), (64, 56, 56)), 3.0 * 64 * 56 * 56,
              _window2),
         Case("box_5x5", "box_5x5", {"H": 1080, "W": 1920}, ((1084, 1924), (1080, 1920)), 25.0 * 1080 * 1920, _box),
@@ -90,29 +112,60 @@ def cases() -> list[Case]:
         Case("conv1d_dilated", "conv1d_dilated", {"CI": 15, "CO": 15, "W": 60400, "TAPS": 51},
              ((15, 60400 + 400), (15, 15, 51), (15, 60400)), 2.0 * 15 * 15 * 51 * 60400, _dilated),
     ]  # fmt: skip
+    for m, n, depth in _SMALL:
+        batch = _BATCH // (m * depth + depth * n + m * n)
+        found.append(
+            Case(
+                f"batch-{m}x{n}x{depth}",
+                "gemm_batched",
+                {"BATCH": batch, "M": m, "N": n, "K": depth},
+                ((batch, m, depth), (batch, depth, n), (batch, m, n)),
+                2.0 * batch * m * n * depth,
+                peer=xsmm.batch_contender,
+                source=PROGRAMS / "gemm_batched.c",
+            )
+        )
     return found
 
 
+_SMALL = ((4, 4, 4), (8, 8, 8), (16, 16, 16), (23, 23, 23), (32, 32, 32), (64, 64, 64), (9, 35, 15))
+"""Rows, columns and depth of products in batches."""
+_BATCH = 1 << 21
+"""Elements of the three matrices of a batch, about: they stay in the last-level cache."""
 _POINTS = ((512, 64), (512, 64), (512, 512))
 
 
-def _depthwise(stride: int, layout: str) -> Callable[[Sequence[object]], Callable[[], object]]:
-    def bind(inputs: Sequence[object]) -> Callable[[], object]:
-        import torch
+def _depthwise(layer: ConvLayer, layout: str) -> Contender:
+    """oneDNN in the layout of the program, whose image has the padding's zeros or leaves them out as `layer` says."""
+    from peers import onednn
 
-        image, weights = (torch.as_tensor(one) for one in inputs)
-        if layout == "nhwc":
-            image, weights = image.permute(2, 0, 1), weights.permute(2, 0, 1)
-        elif layout == "blocked":
-            image = image.permute(0, 3, 1, 2).reshape(-1, *image.shape[1:3])
-            weights = weights.permute(0, 3, 1, 2).reshape(-1, *weights.shape[1:3])
-        image, weights = image[None], weights[:, None]
-        channels = weights.shape[0]
-        memory = torch.channels_last if layout != "nchw" else torch.contiguous_format
-        image, weights = image.contiguous(memory_format=memory), weights.contiguous(memory_format=memory)
-        return lambda: torch.conv2d(image, weights, stride=stride, groups=channels)
+    names = {"nchw": "oneDNN plain", "nhwc": "oneDNN channels-last", "blocked": "oneDNN blocked"}
+    inner = next(c for c in onednn.conv_contenders(layer) if c.name == names[layout])
 
-    return bind
+    def bind(given: Sequence[Floats], rng: np.random.Generator) -> Bound:
+        image, weights = given
+        bound = inner.bind([_planes(image, layout)[None], _planes(weights, layout)[:, None]], rng)
+        return replace(bound, result=lambda: _laid_out(bound.result()[0], layout).reshape(-1)[:_LARGEST])
+
+    return Contender(inner.name, bind)
+
+
+def _planes(image: Floats, layout: str) -> Floats:
+    """[channels][y][x] of an image or of weights."""
+    if layout == "nchw":
+        return image
+    if layout == "nhwc":
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+    return np.ascontiguousarray(image.transpose(0, 3, 1, 2)).reshape(-1, *image.shape[1:3])
+
+
+def _laid_out(planes: Floats, layout: str) -> Floats:
+    """The image in a layout, of [channels][y][x]."""
+    if layout == "nchw":
+        return planes
+    if layout == "nhwc":
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
+    return np.ascontiguousarray(planes.reshape(-1, 16, *planes.shape[1:]).transpose(0, 2, 3, 1))
 
 
 def _pool(what: str, *, last: bool, padding: int, stride: int) -> Callable[[Sequence[object]], Callable[[], object]]:
@@ -180,7 +233,7 @@ def _from_torch(case: Case) -> Contender:
 
     def bind(given: Sequence[Floats], rng: np.random.Generator) -> Bound:
         call = make([placed(one, rng) for one in given])
-        plain = _from_c("gcc", case, EVERYDAY / f"{case.program}.c").bind(given, rng)
+        plain = _from_c("gcc", case, case.file).bind(given, rng)
         plain.run()
         return Bound(call, plain.result)
 
@@ -189,10 +242,12 @@ def _from_torch(case: Case) -> Contender:
 
 def problem(case: Case, given: argparse.Namespace) -> Problem:
     """A case with everything that is to compute it. The first contender is what the others are compared with."""
-    source = EVERYDAY / f"{case.program}.c"
+    source = case.file
     contenders = [_from_c("gcc", case, source)]
     if case.torch is not None:
         contenders.append(_from_torch(case))
+    if case.peer is not None:
+        contenders.append(case.peer())
     if not given.skip_polydl:
         contenders.append(_from_c(POLYDL, case, optimized(source, case.name, case.defines, given)[0]))
 
@@ -210,8 +265,20 @@ def problem(case: Case, given: argparse.Namespace) -> Problem:
 
 def main() -> int:
     """Entry point. Exit code 1 where a result is wrong."""
-    given = parser(__doc__ or "").parse_args()
+    options = parser(__doc__ or "")
+    options.add_argument("--prepare", action="store_true", help="have polydl write everything, and time nothing")
+    given = options.parse_args()
     prepare(given.threads, given.isa)
+    if given.keep is not None:
+        keep_libraries(given.keep)
+    if given.prepare:
+        for case in cases():
+            if not given.only or case.name in given.only:
+                made, seconds = optimized(case.file, case.name, case.defines, given)
+                print(case.name, made, f"{seconds:.1f} s", flush=True)
+                for source in (case.file, made):
+                    library(source, ("-fopenmp", *define_flags(case.defines)))
+        return 0
     todo = [(case.name, partial(problem, case, given)) for case in cases()]
     return run(given, "Blocks of other steps than products", todo)
 

@@ -44,6 +44,10 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--isa", help="keep polydl and the libraries to this instruction set: avx2 or avx512")
     options.add_argument("--skip-polydl", action="store_true", help="measure the peers alone")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
+    options.add_argument("--no-tune", action="store_true", help="polydl's first ranked variant, untimed")
+    options.add_argument(
+        "--made", action="store_true", help="take polydl's outputs that --keep DIR has: they are not made again"
+    )
     return options
 
 
@@ -71,10 +75,13 @@ def optimized(
 ) -> tuple[Path, float]:
     """polydl's output for a kernel with these sizes, and the seconds that it took. `constant` is the operand that
     --prepack means."""
-    folder = scratch_folder(given)
+    target = scratch_folder(given) / f"{name}.c"
+    if given.made and target.exists():
+        return target, 0.0
     done = polydl.optimize(
         source,
-        folder / f"{name}.c",
+        target,
+        run=not given.no_tune,
         defines={key: str(value) for key, value in defines.items()},
         threads=given.threads,
         top_k=given.top_k,

@@ -29,6 +29,14 @@ FLAGS = ["-O3", "-march=native", "-fopenmp"]
 Floats = NDArray[np.float32]
 
 _build = tempfile.TemporaryDirectory(prefix="polydl-bench-")
+_libraries = [Path(_build.name)]
+"""Where libraries are, the last one of these."""
+
+
+def keep_libraries(folder: Path) -> None:
+    """Compile libraries into a folder, and take those that it has: by what is in a file and the flags."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _libraries.append(folder)
 
 
 @cache
@@ -37,8 +45,10 @@ def library(c_file: Path, flags: tuple[str, ...] = (), after: tuple[str, ...] = 
 
     Raises subprocess.CalledProcessError, having printed the compiler's message.
     """
-    key = hashlib.sha256(repr((c_file, c_file.read_bytes(), flags, after)).encode()).hexdigest()[:16]
-    out = Path(_build.name) / f"{c_file.stem}-{key}.so"
+    key = hashlib.sha256(repr((c_file, c_file.read_bytes(), FLAGS, flags, after)).encode()).hexdigest()[:16]
+    out = _libraries[-1] / f"{c_file.stem}-{key}.so"
+    if out.exists():
+        return ctypes.CDLL(str(out))
     subprocess.run(["cc", *FLAGS, *flags, "-shared", "-fPIC", "-o", str(out), str(c_file), *after, "-lm"], check=True)
     return ctypes.CDLL(str(out))
 

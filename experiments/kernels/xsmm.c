@@ -62,3 +62,18 @@ int xsmm_conv(float *output, const float *input, const float *filter, long image
                                    output + ((img * ofm_tiles + ot) * ofh + oj) * ofw * ofm_block);
     return 0;
 }
+
+/* Row-major C[b][M][N] = A[b][M][K] B[b][K][N] for each b < batch, one after the other in memory; shared out among
+   threads. Returns 0, or 1 when LIBXSMM has no kernel. */
+int xsmm_batch(const float *A, const float *B, float *C, long batch, long M, long N, long K)
+{
+    const float one = 1.0f, zero = 0.0f;
+    const int m = (int)N, n = (int)M, k = (int)K, no_flags = 0;
+    const libxsmm_smmfunction kernel = libxsmm_smmdispatch(m, n, k, &m, &k, &m, &one, &zero, &no_flags, NULL);
+    if (!kernel)
+        return 1;
+#pragma omp parallel for
+    for (long b = 0; b < batch; b++)
+        kernel(B + b * K * N, A + b * M * K, C + b * M * N);
+    return 0;
+}

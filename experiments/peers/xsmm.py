@@ -99,3 +99,22 @@ def gemm_contender() -> Contender:
         return Bound(lambda: _call("xsmm_gemm", (a, b, c), sizes), lambda: c.copy())
 
     return Contender("LIBXSMM", bind)
+
+
+def batch_contender() -> Contender:
+    """A kernel for each product of a batch, C overwritten."""
+
+    def bind(data: Sequence[Floats], rng: np.random.Generator) -> Bound:
+        a, b = (placed(x, rng) for x in data)
+        (batch, m, k), n = a.shape, b.shape[2]
+        c = placed(np.zeros((batch, m, n), dtype=np.float32), rng)
+        arguments = [*(x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, c)), *map(ctypes.c_long, (batch, m, n, k))]
+        entry = _library().xsmm_batch
+
+        def run() -> None:
+            if entry(*arguments):
+                raise RuntimeError(f"LIBXSMM has no kernel for {m} x {n} x {k}")
+
+        return Bound(run, lambda: c.reshape(-1).copy())
+
+    return Contender("LIBXSMM", bind)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.conditions_apart import conditions_apart
 from polydl.frontend.core.deduced_types import deduce
 from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.steps_apart import stepped_apart
@@ -69,4 +70,5 @@ def functions_of(unit: Unit, function: str | None) -> Functions:
     calls = expanded(functions, unit, file_scope)
     for definition in (*functions, *calls.expanded.values()):
         stepped_apart(definition.body)
+        conditions_apart(definition.body)
     return Functions(tuple(functions), calls, file_scope, aliased)

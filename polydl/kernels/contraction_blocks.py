@@ -8,7 +8,8 @@ from functools import cache
 
 from polydl.dependences.nests import Nest
 from polydl.kernels.family import Cycles
-from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction, generate, shared_taps
+from polydl.kernels.microkernel import Microkernel, generate
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction, shared_taps
 from polydl.kernels.reference import loops
 from polydl.model.contraction import Contraction, Operand
 from polydl.model.layout import Layout, row_major
@@ -197,7 +198,7 @@ def _window(
 
 def _core(use: ContractionUse, isa: Isa) -> Isa:
     """What runs the steps of a block."""
-    return isa.multiplying(use.product).windowed(use.window)
+    return isa.multiplying(use.product).windowed(use.window, given(use.left.strides[use.columns]) or 1)
 
 
 def _specified(use: ContractionUse, shape: Block) -> MicrokernelSpec:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.family import Cycles
-from polydl.kernels.microkernel import MOST_REDUCTIONS
+from polydl.kernels.microkernel_spec import MOST_REDUCTIONS
 from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_routine, plain_loops
 from polydl.model.layout import Layout
 from polydl.model.types import ElementType

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import jinja2
 
 from polydl.base import resources
-from polydl.kernels.direct_reads import DirectReads, direct_values, element_of_a, read_b
+from polydl.kernels.direct_reads import direct_values, element_of_a, read_b
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction, shared_taps
 from polydl.model.types import F64, I32, ElementType
-from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, written
+from polydl.target.isa import ISAS, LONG, NARROW, VECTOR_TYPES, isa, narrow_name, written
 from polydl.target.products import FMA, MACROS, Product
 from polydl.target.register_blocks import RegisterBlock, paired_rows, split_block
 from polydl.target.schemes import Tile, tile_of
@@ -28,14 +28,9 @@ from polydl.target.schemes import Tile, tile_of
 MOST_CASES = max(target.registers for target in (*ISAS, *LONG))
 """Longest POLYDL_EACH_n list of the prologue: no register block has more rows."""
 
-MOST_REDUCTIONS = 6
-
 _ROWS_PER_POINTER = 4
 """With a run-time row stride, rows are addressed from one pointer for each four rows: p, p+s, p+2s, p+3s. With one
 pointer in all, 28 rows need 28 offsets in general registers and gcc spills them (0.74 of the speed, measured)."""
-
-MOST_TAPS = 16
-"""Of a reduction whose elements of A are shared by rows: more make too much code."""
 
 _FEW = 64
 """Iterations of all reductions of a window that are written out one after the other."""
@@ -48,159 +43,9 @@ _PAIRED_DOUBLE_ROWS = 8
 their broadcast to 64 bytes takes an arithmetic port on Zen 5 (28x8: 0.87 of the peak in pairs, 0.95 without)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """One reduction loop. Strides in elements, per iteration; None = argument of the function."""
-
-    extent: int | None
-    """Iterations, >= 0; None = argument of the function."""
-    a_stride: int | None
-    b_stride: int | None
-    a_table: str = field(default="", repr=False)
-    """C type of a table of integers, an argument of the function, whose entries say by how many strides A moves; empty:
-    the number of the iteration does."""
-    b_table: str = field(default="", repr=False)
-    """The same of B: batch-reduce GEMM with offsets (Georganas et al., TPP)."""
-
-    @property
-    def by_table(self) -> bool:
-        """Whether a table says how an operand moves."""
-        return bool(self.a_table or self.b_table)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """`m = f(x, y, m)`, x of A, y of B, in every iteration of the reductions, in their order: it starts from the
-    element of C, or from a number."""
-
-    vector: str
-    """C of the vector f(x, y, m)."""
-    plain: str
-    """C of f(x, y, m) on elements."""
-    start: str = ""
-    """C of the vector that m starts from; empty: C's elements."""
-    plain_start: str = ""
-    """C of the element that it starts from."""
-    prologue: tuple[str, ...] = field(default=(), repr=False)
-    """What must stand before the function, after `isa_prologue`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Elements of A that several rows of a block have in common: row i's at tap t is row i + 1's at tap t - rate."""
-
-    loop: int
-    """The index of the reduction over the taps."""
-    taps: int
-    """Its iterations."""
-    rate: int
-    """By how many taps the next row is ahead."""
-
-
-@dataclass(frozen=True, slots=True)
-class MicrokernelSpec:
-    """What a microkernel computes: for i < m_rt, j < n_rt, over all reduction iterations r
-
-    C[i*c_m + j] = beta * C[i*c_m + j] ± alpha * sum_r A[i*a_m + r.a_stride] * B[j + r.b_stride]
-
-    B and C have unit stride along j, the vector dimension; C overlaps neither A nor B. With beta = 0, C is not read.
-    """
-
-    dtype: ElementType
-    m: int
-    """Rows of the largest block the function is called with, >= 1."""
-    n: int
-    """Columns of the largest block, elements, >= 1."""
-    a_m: int | None
-    """Elements between rows of A; None = argument."""
-    c_m: int | None
-    """Elements between rows of C; None = argument."""
-    reductions: tuple[Reduction, ...]
-    """Outermost first; none: a single product (outer product)."""
-    beta: int = 1
-    negate: bool = False
-    """Subtract the product."""
-    alpha: bool = False
-    """A last scalar argument multiplies the sum once."""
-    remainders: bool = True
-    """False: only ever called with m_rt = m and n_rt = n, so that no code for smaller blocks is made (it is a
-    multiple of the rest, in bytes and in the compiler's time)."""
-    prefetch: int = 0
-    """Innermost iterations ahead at which B is prefetched; 0 = not at all."""
-    prefetch_rows: int = 0
-    """Elements ahead at which the rows of A are prefetched, where neighbours along the innermost reduction are
-    neighbours in memory; 0 = not at all. Pays where rows stream from memory: hardware follows few streams at once, and
-    each to the end of its page (1024x16x500000 GEMM, 29 rows: 24 GB/s without, 30 with 64 elements)."""
-    prefetch_output: bool = False
-    """Fetch the block of C for writing before the reduction, so that it has arrived when the sums are stored. Pays
-    where the rows of C lie far apart, which the hardware does not foresee."""
-    epilogue: tuple[str, ...] = ()
-    """C statements run on every vector before it is stored. They see `polydl_acc` (the vector, to be changed),
-    `polydl_row`, `polydl_column` (of its first lane, from the start of the block), `POLYDL_FETCH(pointer)` (a vector
-    load of the lanes in range) and the prologue's `polydl_f32_*` functions."""
-    epilogue_parameters: tuple[str, ...] = ()
-    """C declarations of further arguments the epilogue uses: `const float *bias`."""
-    stores: bool = field(default=True, repr=False)
-    """False: the epilogue stores what is made of the sums, and C, which nothing reads any more, stays as it is."""
-    product: Product = field(default=FMA, repr=False)
-    """Where it multiplies groups, A and B are words of them, and strides and extents count groups."""
-    in_place: bool = field(default=False, repr=False)
-    """A's words are elements of an array of the program's, with their type and alignment, instead of a copy."""
-    step: Step | None = field(default=None, repr=False)
-    """What takes the place of the sum of products; None: nothing does."""
-    window: bool = field(default=False, repr=False)
-    """A has unit stride along j, too: A[i*a_m + j + r.a_stride]."""
-    scalar_b: bool = field(default=False, repr=False)
-    """B does not move along j: B[r.b_stride]. Only of windows."""
-    long: str = field(default="", repr=False)
-    """Long vectors that it has code for (`target.isa.LONG`); empty: none."""
-    direct: DirectReads | None = field(default=None, repr=False)
-    """A and B are of other types than the sum, and no copies: strides of B count its elements, also where words are put
-    together of them."""
-
-    @property
-    def word(self) -> ElementType:
-        """What A and B are made of."""
-        return self.product.word(self.dtype)
-
-    @property
-    def tile(self) -> Tile | None:
-        """The tiles that it multiplies: along the innermost reduction A has unit stride, and tiles their words. None:
-        vectors."""
-        return tile_of(self.product)
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a contradictory specification."""
-        if self.m < 1 or self.n < 1:
-            raise ValueError(f"a block of {self.m} x {self.n} has no elements")
-        if len(self.reductions) > MOST_REDUCTIONS:
-            raise ValueError(f"{len(self.reductions)} reduction loops, at most {MOST_REDUCTIONS}")
-        if self.beta not in (0, 1):
-            raise ValueError(f"beta must be 0 or 1, not {self.beta}")
-        if self.dtype not in self.product.sums:
-            raise ValueError(f"{self.product.name} does not compute in {self.dtype}")
-        if (self.step is not None or self.window) and (self.product.in_words or self.dtype not in VECTOR_TYPES):
-            raise ValueError("steps and windows are of elements that have vectors")
-        if self.step is not None and (self.negate or self.alpha):
-            raise ValueError("a step says itself what becomes of the output")
-        if self.scalar_b and not self.window:
-            raise ValueError("one of the operands moves along the columns")
-        if any(r.by_table for r in self.reductions) and (self.window or (self.product.in_words and not self.direct)):
-            raise ValueError("tables are for operands that are no copies, and no windows")
-        if self.direct is not None and (self.step is not None or self.window or self.in_place != self.product.in_words):
-            raise ValueError("operands of other types are read for products, of words of A as they are")
-        tile = self.tile
-        if tile is not None and (self.m % tile.rows or self.n % tile.columns):
-            raise ValueError(f"a block of {self.m} x {self.n} is no whole number of tiles")
-        if tile is not None and (not self.reductions or self.reductions[-1].extent != tile.steps):
-            raise ValueError("the innermost reduction of tiles is over the words of one")
-        if self.in_place and not self.product.in_words:
-            raise ValueError("elements have no words to be read as")
-        if (
-            any(r.extent is not None and r.extent < 0 for r in self.reductions)
-            or min(self.prefetch, self.prefetch_rows) < 0
-        ):
-            raise ValueError("extents and prefetch distances are >= 0")
+_FOLDED = 32
+"""Steps of the reductions from which on pairs of them pay: the two sums of an element are added at the end, in three
+instructions (batches of 16 x 16 products of 16 steps, Zen 4: 152 GFLOP/s without pairs, 139 with them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +127,34 @@ def isa_prologue(element: ElementType, long: str = "") -> str:
     )
 
 
+def _alternate_prologue(element: ElementType, long: str) -> str:
+    """Loads of every other element, with include guards; after `isa_prologue`."""
+    template = environment().get_template("microkernel_alternate.c.j2")
+    return template.render(t=element, x86=VECTOR_TYPES[element], portable=_portable(long))
+
+
+def _narrow_prologue(spec: MicrokernelSpec) -> str:
+    """Vectors of a few lanes, with include guards; after `isa_prologue`."""
+    template = environment().get_template("microkernel_narrow.c.j2")
+    element, v, whole = spec.dtype, vector_name(spec), f"polydl_{spec.dtype.name}"
+    return template.render(t=element, x86=VECTOR_TYPES[element], v=v, whole=whole, width=narrow_bytes(spec))
+
+
+def narrow_bytes(spec: MicrokernelSpec) -> int:
+    """Bytes of the short vectors that hold a row of a block in place of a part of a long one, of which a core computes
+    half as many at a time or fewer; 0 where vectors are the usual ones."""
+    plain = spec.step is None and not spec.window and not spec.epilogue and not spec.product.in_words
+    if not plain or spec.direct is not None or spec.dtype not in VECTOR_TYPES:
+        return 0
+    return next((width for width in NARROW if spec.n * spec.dtype.bytes <= width), 0)
+
+
+def vector_name(spec: MicrokernelSpec) -> str:
+    """The C type of vectors of sums."""
+    width = narrow_bytes(spec)
+    return f"polydl_{narrow_name(spec.dtype, width) if width else spec.dtype.name}"
+
+
 def _portable(long: str) -> list[tuple[int, str, bool]]:
     """(bytes of a vector, C condition, whether there are predicates) of the instruction sets whose vectors are the
     compiler's own: one set of definitions for each; the last one is that of the one that is left."""
@@ -314,7 +187,9 @@ def prologues(spec: MicrokernelSpec) -> tuple[str, ...]:
     """What the function for `spec` needs before it, without that of its epilogue."""
     own = () if spec.step is None else spec.step.prologue
     vectors = (isa_prologue(element, spec.long) for element in (spec.dtype, spec.word))
-    found = (*vectors, product_prologue(spec.product, spec.long), *_direct_prologue(spec), *own)
+    loads = _alternate_prologue(spec.dtype, spec.long) if spec.window > 1 else ""
+    narrow = _narrow_prologue(spec) if narrow_bytes(spec) else ""
+    found = (*vectors, loads, narrow, product_prologue(spec.product, spec.long), *_direct_prologue(spec), *own)
     return tuple(dict.fromkeys(text for text in found if text))
 
 
@@ -389,7 +264,8 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         """The arguments of a block that starts at these addresses and, for an epilogue, this row and column."""
         return ", ".join([a, b, c, *rest, *(place if spec.epilogue else ())])
 
-    image, weight = " + j" if spec.window else "", "" if spec.scalar_b else " + j"
+    weight = "" if spec.scalar_b else " + j"
+    image = along_text(spec)
     # Loops of one iteration are left out, and with them their strides.
     single = [i for i, r in enumerate(spec.reductions) if r.extent == 1]
     unused = {f"{operand}_stride{i}" for i in single for operand in "ab"}
@@ -399,7 +275,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         way for each in written(spec.long) for way in each.ways(spec.product.behind or spec.product)
     ):
         if spec.window:
-            target = target.windowed(1 if shared is None else shared.taps)
+            target = target.windowed(1 if shared is None else shared.taps, spec.window)
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
         choices.append(_Choice(condition, block, min(block.rows, paired_rows(target))))
     text = (
@@ -407,7 +283,9 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
         .get_template("microkernel.c.j2")
         .render(
             t=spec.dtype,
+            v=vector_name(spec),
             word=spec.word,
+            w=vector_name(spec) if spec.word is spec.dtype else f"polydl_{spec.word.name}",
             read=_read(spec),
             read_of_b=_read_of_b(spec),
             load_b="" if spec.direct is None else read_b(spec.direct, spec.product, spec.dtype),
@@ -420,6 +298,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             taps=None if shared is None else loops[shared.loop],
             few=all(r.extent is not None for _, r in joined) and math.prod(r.extent or 0 for _, r in joined) <= _FEW,
             start=start_text(spec),
+            load=f"{vector_name(spec)}_load{'_alternate' * (spec.window > 1)}",
             tiles=_tiles(spec),
             name=name,
             spec=spec,
@@ -503,17 +382,7 @@ def _multiply(spec: MicrokernelSpec, name: str) -> str:
     """The C function of one step of the reductions."""
     if spec.step is not None:
         return f"{name}_step"
-    return f"polydl_{spec.product.call}" if spec.product.in_words else f"polydl_{spec.dtype.name}_fma"
-
-
-def shared_taps(a_m: int | None, reductions: Sequence[Reduction]) -> Shared | None:
-    """Which elements of A the rows of a window share; None: none. Every place is written out."""
-    for index, one in enumerate(reductions):
-        if a_m and one.a_stride and one.extent is not None and a_m % one.a_stride == 0:
-            rate = a_m // one.a_stride
-            if 0 < rate < one.extent <= MOST_TAPS:
-                return Shared(index, one.extent, rate)
-    return None
+    return f"polydl_{spec.product.call}" if spec.product.in_words else f"{vector_name(spec)}_fma"
 
 
 def stride_text(value: int | None, name: str) -> str:
@@ -554,8 +423,11 @@ def _is_paired(spec: MicrokernelSpec) -> bool:
         or (spec.dtype is F64 and spec.m >= _PAIRED_DOUBLE_ROWS)
     ):
         return False
-    loop = _joined(spec)[-1][1]
-    return spec.a_m is not None and loop.a_stride == 1 and loop.extent is not None and loop.extent % 2 == 0
+    loops = [loop for _, loop in _joined(spec)]
+    if all(loop.extent is not None for loop in loops) and math.prod(loop.extent or 0 for loop in loops) < _FOLDED:
+        return False
+    last = loops[-1]
+    return spec.a_m is not None and last.a_stride == 1 and last.extent is not None and last.extent % 2 == 0
 
 
 def _streams_rows(spec: MicrokernelSpec) -> bool:
@@ -593,7 +465,7 @@ def _join(outer: Reduction, inner: Reduction) -> Reduction | None:
 
 def _result(spec: MicrokernelSpec) -> str:
     """C expression of the vector to store, before the epilogue."""
-    v = f"polydl_{spec.dtype.name}"
+    v = vector_name(spec)
     if spec.step is not None:
         return "sum"
     product = f"sum * {v}_all(alpha)" if spec.alpha else "sum"
@@ -632,8 +504,7 @@ def _summary(spec: MicrokernelSpec) -> str:
     c = f"C[i*{_shown(spec.c_m)} + j]"
     a = "".join(f" + {_number(i, 'a', r.a_table)}*{_shown(r.a_stride)}" for i, r in enumerate(spec.reductions))
     b = "".join(f" + {_number(i, 'b', r.b_table)}*{_shown(r.b_stride)}" for i, r in enumerate(spec.reductions))
-    if spec.window:
-        a = f" + j{a}"
+    a = along_text(spec).replace(" * ", "*") + a
     sign = "-" if spec.negate else "+" if spec.beta else ""
     alpha = "alpha * " if spec.alpha else ""
     over = f"sum over r < {_extents(spec)} of " if spec.reductions else ""
@@ -645,6 +516,11 @@ def _summary(spec: MicrokernelSpec) -> str:
     product = f"{spec.product.name}({left}, {right})" if spec.product.in_words else f"{left} * {right}"
     kept = "" if spec.direct is None else f", operands of {spec.direct.a.c} and {spec.direct.b.c} as they are"
     return f"{c} {sign}= {alpha}{over}{product}, {where}{kept}"
+
+
+def along_text(spec: MicrokernelSpec) -> str:
+    """C text of how far A has moved in column j, behind what comes before."""
+    return " + j" if spec.window == 1 else f" + j * {spec.window}" if spec.window else ""
 
 
 def _shown(stride: int | None) -> str:

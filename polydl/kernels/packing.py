@@ -20,7 +20,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from polydl.kernels.microkernel import MOST_REDUCTIONS, Parameter, environment, stride_text
+from polydl.kernels.microkernel import Parameter, environment, stride_text
+from polydl.kernels.microkernel_spec import MOST_REDUCTIONS
 from polydl.model.layout import Layout, row_major
 from polydl.model.types import I32, ElementType
 from polydl.target.isa import ISAS, LONG, VECTOR_TYPES, isa, lanes_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polydl.kernels import microkernel
-from polydl.kernels.microkernel import MicrokernelSpec
+from polydl.kernels.microkernel_spec import MicrokernelSpec
 from polydl.model.types import I8, I16, I32, U8, U32
 
 
@@ -38,6 +38,7 @@ def loops(spec: MicrokernelSpec) -> str:
             start=_start(spec),
             added=_added,
             spec=spec,
+            along=microkernel.along_text(spec),
             a_m=microkernel.stride_text(spec.a_m, "a_m"),
             c_m=microkernel.stride_text(spec.c_m, "c_m"),
             result=_result(spec),

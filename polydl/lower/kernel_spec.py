@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from polydl.dependences.nests import Nest
 from polydl.kernels.direct_reads import DirectReads
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, Step
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction, Step
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors, math_prologue, uses_functions
 from polydl.lower.epilogue import Epilogue, epilogue
@@ -92,6 +92,7 @@ def microkernel_spec(
     size = found.element.bytes
     # Distances that depend on parameters are taken for large ones: a prefetch too many costs little.
     rows_ahead = ROWS_AHEAD if a_m is None or a_m * size >= PAGE_BYTES else 0
+    window = found.windows(_columns(structure))
     large = "A" not in packs and _spread(nest, a) * a.element.bytes > LARGE_BYTES
     if a_m is not None and 0 < a_m * size < PAGE_BYTES and large:
         # Rows that follow one another are one stream, which the hardware runs ahead of up to the page's end only: the
@@ -117,8 +118,8 @@ def microkernel_spec(
         product=groups.product,
         in_place=in_place,
         step=None if found.step is None else _step(found, a, start),
-        window=found.windows(_columns(structure)),
-        scalar_b=b.strides[_columns(structure)] == 0,
+        window=window,
+        scalar_b=window > 0 and b.strides[_columns(structure)] != 1,
         long=scop.long,
         direct=_direct(found, groups, a, b),
     )

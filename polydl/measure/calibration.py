@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from polydl.base.errors import ToolchainError
 from polydl.kernels import microkernel
-from polydl.kernels.microkernel import Microkernel, MicrokernelSpec, Reduction
+from polydl.kernels.microkernel import Microkernel
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.measure.compiler import find_compiler
 from polydl.measure.measurement import Toolchain
 from polydl.model.types import F32, ElementType
@@ -110,7 +111,8 @@ def kernel_speeds(
     steps = [float(np.prod([r.extent or 1 for r in k.spec.reductions])) for k in kernels]
     flops = [2.0 * product.group * k.spec.m * k.spec.n * n for k, n in zip(kernels, steps, strict=True)]
     reached = np.array([(1, 1, 1), *(_elements(kernel.spec) for kernel in kernels)]).max(axis=0)
-    before = [microkernel.isa_prologue(e, long) for e in dict.fromkeys((F32, element, product.word(element)))]
+    needed = [microkernel.isa_prologue(e, long) for e in (F32, element, product.word(element))]
+    before = dict.fromkeys([*needed, *(text for kernel in kernels for text in microkernel.prologues(kernel.spec))])
     tiles = microkernel.peak_tiles(product)
     lanes = f"POLYDL_{element.name.upper()}_LANES"
     most = 2 * product.group * (1 if tiles is None else tiles.words)

@@ -29,6 +29,9 @@ class Operand:
     """Elements between neighbours along each iterator (0: does not move)."""
 
 
+WINDOWS = (1, 2)
+"""Elements between neighbours that a vector of an image under a window is read of (`Contraction.windows`)."""
+
 LEFT, RIGHT, OLD = Load(0), Load(1), Load(2)
 """What a step is made of (`Contraction.step`): the elements of the operands, and what was in the output before."""
 
@@ -94,10 +97,12 @@ class Contraction:
         """
         return _roles_of(self)[columns]
 
-    def windows(self, columns: str) -> bool:
-        """Whether A is read in vectors along `columns`, as the image of a window that slides over it is."""
+    def windows(self, columns: str) -> int:
+        """By how many elements A moves along `columns`, as the image of a window that slides over it does: it is read
+        in vectors then. One of `WINDOWS`; 0: it does not move."""
         operands = self.roles(columns)
-        return operands is not None and operands[0].strides[columns] != 0
+        stride = 0 if operands is None else operands[0].strides[columns]
+        return stride if isinstance(stride, int) else 0
 
     @property
     def uniform(self) -> bool:
@@ -148,7 +153,8 @@ def _roles(found: Contraction, columns: str) -> tuple[Operand, Operand] | None:
 
 def _is_window(found: Contraction, a: Operand, b: Operand, columns: str) -> bool:
     plain = found.uniform and found.element in (F32, F64) and bool(found.reductions)
-    return plain and a.strides[columns] == 1 and b.strides[columns] in (0, 1)
+    # An operand that stands for both is read as A only.
+    return plain and a.strides[columns] in WINDOWS and (found.alone or b.strides[columns] in (0, 1))
 
 
 def _rows(found: Contraction, a: Operand, b: Operand, columns: str) -> tuple[str, ...]:

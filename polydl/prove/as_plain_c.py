@@ -18,7 +18,7 @@ from polydl.kernels.microkernel import MOST_CASES
 from polydl.model.scop import Scop
 from polydl.model.types import I32
 from polydl.prove.integers import Unreadable
-from polydl.target.isa import ROW_TYPES, WHOLE_TYPES, Isa, lanes_name
+from polydl.target.isa import ISAS, ROW_TYPES, WHOLE_TYPES, Isa, lanes_name, narrow_lanes
 from polydl.target.products import IN_WORDS
 
 _ONE_LANE = """\
@@ -30,6 +30,8 @@ _ONE_LANE = """\
 #define POLYDL_VECTORS_I32
 #define POLYDL_ROWS_F32
 #define POLYDL_ROWS_F64
+#define POLYDL_ALTERNATE_F32
+#define POLYDL_ALTERNATE_F64
 #define POLYDL_PACK_F32
 #define POLYDL_PACK_F64
 #define POLYDL_MATH_F32
@@ -134,6 +136,9 @@ def head(prefix: str, isa: Isa | None) -> str:
     for name, element in (*((lanes_name(row), row) for row in ROW_TYPES), (I32.name, I32)):
         found += f"#define POLYDL_TRANSPOSE_{name.upper()}\n"
         found += f"#define POLYDL_{name.upper()}_LANES {1 if isa is None else isa.lanes(element)}\n"
+    for name, (lanes, element) in narrow_lanes(isa or ISAS[-1]).items():
+        found += f"#define POLYDL_VECTORS_{name.upper()}\ntypedef {element.c} polydl_{name};\n"
+        found += f"typedef int polydl_{name}_part;\n#define POLYDL_{name.upper()}_LANES {1 if isa is None else lanes}\n"
     for element in WHOLE_TYPES:
         name = lanes_name(element)
         found += f"#define POLYDL_{name.upper()}\ntypedef {element.c} polydl_{name};\ntypedef int polydl_{name}_part;\n"

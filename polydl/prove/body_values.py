@@ -238,12 +238,13 @@ class Evaluator:
                     return (Operation("-", (Literal(text, vector=True),)),) * width
             lane = lane_of(self._value(arguments[0], env))
             return (lane,) * width
-        if name in ("load", "load_part", "pair"):
+        if name in ("load", "load_part", "load_alternate", "load_alternate_part", "pair"):
             at = self._pointer(arguments[0], env)
-            count = self._number(arguments[1], env) if name == "load_part" else width
-            turns = 2 if name == "pair" else width
-            self.read.append(Read(at, min(turns, count), tuple(self._around)))
-            loads = tuple(Load(Pointer(at.base, at.offset.plus(number(k % turns)))) for k in range(min(count, width)))
+            count = self._number(arguments[1], env) if name.endswith("_part") else width
+            turns, apart = 2 if name == "pair" else width, 2 if "alternate" in name else 1
+            self.read.append(Read(at, (min(turns, count) - 1) * apart + 1, tuple(self._around)))
+            places = [number(k % turns * apart) for k in range(min(count, width))]
+            loads = tuple(Load(Pointer(at.base, at.offset.plus(place))) for place in places)
             return loads + ((),) * (width - len(loads))
         if name == "pieces":
             counts = [self._number(a, env) for a in arguments[1:]]

@@ -54,8 +54,8 @@ class Contract:
     """The inner product of words (polydl.target.products); empty: that of two elements."""
     step: str = ""
     """`C`, `a number`: what it starts from, where steps take the place of the sum of products; empty: they do not."""
-    window: bool = False
-    """A moves along the columns, too: A[i*a_row + j + r*a_steps]."""
+    window: int = 0
+    """By how many elements A moves from one column to the next: A[i*a_row + j*window + r*a_steps]."""
     scalar_b: bool = False
     """B does not: B[r*b_steps]."""
 
@@ -77,7 +77,7 @@ class PackContract:
 
 _CONTRACT = re.compile(
     r"C\[i\*(?P<c>-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < (?P<sum>[0-9nx]+) of )?(?:(?P<product>\w+)\()?"
-    r"A\[i\*(?P<a>-?\d+|s)(?P<window> \+ j)?(?P<a_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) "
+    r"A\[i\*(?P<a>-?\d+|s)(?P<window> \+ j(?:\*(?P<apart>\d+))?)?(?P<a_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) "
     r"B\[(?P<b>j|0)(?P<b_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\]\)?"
     r"(?: of (?P<start>C|a number) over r < (?P<over>[0-9nx]+))?, i < m <= (?P<m>\d+), j < n <= (?P<n>\d+)"
 )
@@ -95,7 +95,7 @@ _CONVERTED = re.compile(
 )
 
 
-_STORE = re.compile(r"polydl\d*_(?:f\d\d|i32|[iu]\d+s)_store(_[a-z]+\d+)?")
+_STORE = re.compile(r"polydl\d*_(?:f\d\d(?:x\d)?|i32|[iu]\d+s)_store(_[a-z]+\d+)?")
 
 
 def _step(text: str) -> int | None:
@@ -134,7 +134,7 @@ def kernel_contract(parsed: Parsed, name: str) -> Contract:
         *steps,
         product="" if start else found["product"] or "",
         step=start,
-        window=found["window"] is not None,
+        window=int(found["apart"] or 1) if found["window"] else 0,
         scalar_b=found["b"] == "0",
     )
 

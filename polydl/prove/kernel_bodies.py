@@ -90,7 +90,7 @@ def _loops(contract: Contract) -> list[Loop]:
 def _first(contract: Contract, row: int, column: int) -> tuple[int, int]:
     """Where the first elements of A and B are that an element of C is made of."""
     assert contract.a_row is not None
-    return row * contract.a_row + (column if contract.window else 0), 0 if contract.scalar_b else column
+    return row * contract.a_row + column * contract.window, 0 if contract.scalar_b else column
 
 
 def _expected(contract: Contract, row: int, column: int) -> Term | None:

@@ -68,7 +68,7 @@ def _kernel(walk: Walk, item: Any, contract: Contract, arguments: Sequence[Any],
     group = _group(walk, contract, a, b)
     a_at = a.offset.plus(product(row, argument(contract.a_row, "a_m", bound)))
     b_at = b.offset if contract.scalar_b else b.offset.plus(column)
-    a_at = a_at.plus(column) if contract.window else a_at
+    a_at = a_at.plus(column.times(contract.window))
     for k, (r, a_step, b_step) in enumerate(zip(counters, contract.a_steps, contract.b_steps, strict=True)):
         a_at = a_at.plus(product(r, argument(a_step, f"a_stride{k}", bound)))
         b_at = b_at.plus(product(r, argument(b_step, f"b_stride{k}", bound)))

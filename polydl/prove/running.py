@@ -12,13 +12,14 @@ from polydl.prove.bodies import Runner
 from polydl.prove.integers import ZERO, Affine, Unreadable
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import Load
-from polydl.target.isa import ROW_TYPES, Isa, lanes_name
+from polydl.target.isa import ROW_TYPES, Isa, lanes_name, narrow_lanes
 
 
 def runner(functions: Mapping[str, Any], isa: Isa, closed: str = "") -> Runner:
     """What runs the functions of a file that was read for an instruction set."""
-    lanes = {lanes_name(t): isa.lanes(t) for t in ROW_TYPES}
-    return Runner(functions, lanes, {lanes_name(t): t.bytes for t in ROW_TYPES}, closed=closed)
+    kinds = {lanes_name(t): (isa.lanes(t), t) for t in ROW_TYPES} | narrow_lanes(isa)
+    lanes, sizes = ({name: kind[0] for name, kind in kinds.items()}, {name: t.bytes for name, (_, t) in kinds.items()})
+    return Runner(functions, lanes, sizes, closed=closed)
 
 
 def opaque_arguments(definition: Any) -> dict[str, Any]:

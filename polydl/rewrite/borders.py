@@ -24,7 +24,8 @@ from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
-"""Of a statement: those of a filter of five by five taps. Each is a nest of its own."""
+"""Of a statement: those of a filter of five by five taps. Each is a nest of its own. Of larger filters those at the
+ends of a loop are one piece each, with its conditions."""
 _Range = tuple[isl.PwAff, isl.PwAff]
 """{ [parameters] -> [v] } first and last value."""
 
@@ -33,8 +34,8 @@ WHERE = "at its borders"
 
 
 def borders(scop: Scop) -> Iterator[Step]:
-    """Cut every contraction whose conditions are at its borders into boxes: where all of the reduction's terms are
-    there, and where some are not (`Cut`). Raises QuotaExceeded.
+    """Cut every contraction whose conditions are at its borders: into a box where all of the reduction's terms are
+    there, and pieces where some are not, boxes unless these would be too many (`Cut`). Raises QuotaExceeded.
 
     before:    for y: for k: if (0 <= y + k - 1 < H) out[y] += in[y + k - 1] * w[k]
     after:     for 1 <= y < H - 1: for k: …;   for y = 0: for 1 <= k: …;   for y = H - 1: for k < 2: …
@@ -58,7 +59,8 @@ def borders_stay(scop: Scop, statement: Statement) -> str | None:
 
 
 def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
-    """Per output's loop of a contraction that is no box the ranges that it is cut into; empty for other statements."""
+    """Per output's loop of a contraction that is no box the ranges that it is cut into; where they would be too many at
+    sizes that are known, fewer of the innermost loops. Empty for other statements."""
     domain = statement.domain.coalesce()
     if domain.is_empty() or is_box(statement):
         return {}
@@ -66,12 +68,16 @@ def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
     if found is None or not found.reductions:
         return {}
     reductions = [statement.iterators.index(name) for name in found.reductions]
-    return {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
+    found = {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
+    for dim in () if isl.involved_parameters(domain) else reversed(found):
+        if math.prod(map(len, found.values())) > _MOST_PIECES:
+            found[dim] = _whole_ends(domain, dim, found[dim])
+    return found
 
 
 def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
-    """The boxes that a contraction's instances are cut into, the interior first; empty where it is one, or where they
-    are none or too many."""
+    """The pieces that a contraction's instances are cut into, the interior first, which is a box; empty where it is
+    one, or where they are too many."""
     outputs = _outputs(scop, statement)
     if not 1 < math.prod(map(len, outputs.values())) <= _MOST_PIECES:
         return []
@@ -85,7 +91,7 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
         part = part.coalesce()
         if part.is_empty():
             continue
-        if not is_box(replace(statement, domain=part)):
+        if not boxes and not is_box(replace(statement, domain=part)):
             return []
         boxes.append(part)
     return boxes
@@ -107,6 +113,20 @@ def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[_Range
     single = [low.add_constant_val(isl.value(n)) for n in range(below)]
     single += [high.add_constant_val(isl.value(-n)) for n in reversed(range(above))]
     return [(first, last), *((v, v) for v in single)]
+
+
+def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[_Range]) -> list[_Range]:
+    """Of ranges as `_ranges` finds them the first one, and in place of the values before it, and of those behind it,
+    all of them in one: the pieces are no boxes then, and their conditions stay."""
+    if len(ranges) < 4:
+        return list(ranges)
+    first, last = ranges[0]
+    values = box_of(isl.project_onto(domain, [dim]).reset_tuple_id())
+    assert values is not None, "it has ranges"
+    (low,), (extent,) = values.first, values.extents
+    one = isl.value(1)
+    high = low.add(extent).add_constant_val(isl.value(-1))
+    return [(first, last), (low, first.add_constant_val(isl.value(-1))), (last.add_constant_val(one), high)]
 
 
 def wide_enough(box: Box, ends: tuple[int, int]) -> isl.Set:

@@ -33,6 +33,23 @@ def lanes_name(element: ElementType) -> str:
     return f"{element.name}s" if element.is_int else element.name
 
 
+NARROW = (16, 32)
+"""Bytes of the short vectors that a core with long ones has beside them."""
+
+
+def narrow_name(element: ElementType, width: int) -> str:
+    """What the generated code calls short vectors, behind `polydl_`: `f32x4`."""
+    return f"{element.name}x{width // element.bytes}"
+
+
+def narrow_lanes(isa: Isa) -> dict[str, tuple[int, ElementType]]:
+    """By their name the lanes of short vectors, and of what. Only AVX-512 has any: elsewhere they are the usual ones
+    (templates/microkernel_narrow.c.j2)."""
+    found = ((element, width) for element in VECTOR_TYPES for width in NARROW)
+    has = isa.macro == ISAS[0].macro
+    return {narrow_name(t, width): (width // t.bytes if has else isa.lanes(t), t) for t, width in found}
+
+
 def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
     """The contraction that a statement computes, where microkernels are generated for its element types; else None.
 
@@ -100,6 +117,8 @@ class Isa:
     window: int = 0
     """Not 0: the elements of A are vectors of their own for each row, of which the next rows share all but one of so
     many taps; 1: none (`windowed`)."""
+    apart: int = 1
+    """Elements between neighbours of such a vector in memory: of more than one, it is put together from two."""
     measured: tuple[tuple[str, float], ...] = ()
     """(inner product, its words per cycle over FMAs per cycle) as it was measured on a machine, in place of the share
     in `target.products`."""
@@ -137,9 +156,9 @@ class Isa:
         extended = [(f"{self.condition} && defined({MACROS[r.feature]})", plain._at(r)) for r in rates if r.feature]
         return [*extended, (self.condition, plain.multiplying(product))]
 
-    def windowed(self, taps: int) -> Isa:
-        """The same for blocks that read A in vectors (`window`)."""
-        return replace(self, window=taps, pairs=False, shares=()) if taps else self
+    def windowed(self, taps: int, apart: int = 1) -> Isa:
+        """The same for blocks that read A in vectors (`window`, `apart`)."""
+        return replace(self, window=taps, apart=apart, pairs=False, shares=()) if taps else self
 
     def _at(self, rate: Rate) -> Isa:
         return replace(

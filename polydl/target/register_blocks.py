@@ -33,8 +33,8 @@ def held_vectors(target: Isa, rows: int, vectors: int) -> int:
     """
     free = target.registers - target.scratch - rows * vectors
     if target.window:
-        # A vector of A, and the vectors of B that its taps are multiplied with.
-        return vectors if free > target.window * vectors else 0
+        # A vector of A, or what it is put together from, and the vectors of B that its taps are multiplied with.
+        return vectors if free > target.window * vectors + target.apart - 1 else 0
     half = -(-vectors // 2)
     return vectors if free >= vectors else half if free > half else 0
 
@@ -71,7 +71,7 @@ def _loads(target: Isa, rows: int, vectors: int, paired: bool) -> float:
     if target.window:
         # Neighbouring taps start in the middle of a line: of vectors as long as one, each touches two.
         crossing = 1 + target.vector_bytes / 128
-        return crossing * vectors * (rows + target.window - 1) / target.window + vectors
+        return crossing * target.apart * vectors * (rows + target.window - 1) / target.window + vectors
     if paired and vectors == 1 and rows <= paired_rows(target):
         return 1 + rows / 2
     if holds_rows(target, rows, vectors):

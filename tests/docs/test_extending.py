@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[1])
 from polydl.target.isa import isa
 assert isa("sve1024").vector_bytes == 128
 sys.path.append(sys.argv[2])
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call

@@ -14,7 +14,8 @@ import pytest
 
 from polydl import pipeline
 from polydl.base import resources
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, prologues
+from polydl.kernels.microkernel import generate, prologues
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64, I8, I32
 from polydl.target.isa import isa
 from polydl.target.products import MMLA_8, Product

@@ -28,7 +28,8 @@ from polydl.kernels.innermost import (
     printed,
     stated,
 )
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, isa_prologue
+from polydl.kernels.microkernel import isa_prologue
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.kernels.packing import PackLoop, pack_prologue
 from polydl.kernels.row_loops import RowLoops, RowStatement
 from polydl.kernels.rows import GeneralRow, row_prologue

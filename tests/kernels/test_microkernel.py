@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from polydl.kernels import microkernel, reference
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from polydl.kernels.microkernel import generate, isa_prologue
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.model.types import F32, F64, ElementType
 from polydl.target import isa, register_blocks
-from polydl.target.isa import ISAS, VECTOR_TYPES
+from polydl.target.isa import ISAS
 from tests.compiling import run_compiler, run_program
 from tests.kernels import contraction_program
 from tests.kernels.contraction_program import Call
@@ -104,6 +105,27 @@ def test_every_remainder_of_a_gemm_and_a_convolution(target: str, level: str, tm
     assert out == "done\n"
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_remainder_of_windows_of_every_other_element(target: str, tmp_path: Path) -> None:
+    """No element beside those that are used is touched: guard pages lie on either side."""
+    steps = contraction_program.steps(F64)
+    largest = contraction_program.step_of(steps[1], F64, "-INFINITY")
+    taps = (Reduction(3, 99, 3), Reduction(3, 1, 1))
+    specs = [
+        MicrokernelSpec(F32, 4, 40, 198, 40, taps, window=2, scalar_b=True),
+        MicrokernelSpec(F32, 2, 17, None, 40, (Reduction(None, 1, 1),), window=2, scalar_b=True),
+        MicrokernelSpec(F64, 3, 24, 198, 24, taps, beta=0, step=largest, window=2, scalar_b=True),
+    ]
+    calls = [
+        Call(kernel, m, n, {"a_m": 50, "extent0": 3})
+        for kernel, spec in enumerate(specs)
+        for m in (1, spec.m)
+        for n in range(1, spec.n + 1)
+    ]
+    out = compile_and_run(tmp_path, contraction_program.program(specs, calls), COMPILERS[0], ("-O0", *TARGETS[target]))
+    assert out == "done\n"
+
+
 def test_a_wrong_result_and_a_read_out_of_range_are_noticed(tmp_path: Path) -> None:
     """The harness itself can fail."""
     call = Call(0, 6, 64, {})
@@ -137,7 +159,7 @@ def spills(body: list[str]) -> list[str]:
 def assembly_of(folder: Path, specs: list[MicrokernelSpec], flags: tuple[str, ...]) -> str:
     """Assembly of the full-block path of each specification."""
     kernels = [generate(spec) for spec in specs]
-    parts = [isa_prologue(dtype) for dtype in VECTOR_TYPES]
+    parts = list(dict.fromkeys(text for spec in specs for text in microkernel.prologues(spec)))
     for k in kernels:
         arguments = microkernel.parameters(k.spec)[2:]
         declaration = f"void call_{k.name}({', '.join(p.declaration for p in arguments)})"

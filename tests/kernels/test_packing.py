@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue
+from polydl.kernels.microkernel import generate, isa_prologue
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.kernels.packing import PackLoop, PackSpec, pack_prologue, pack_routine, packed_layout
 from polydl.lower.cprint import lines
 from polydl.lower.scratch import Scratch

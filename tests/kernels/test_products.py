@@ -16,7 +16,8 @@ import pytest
 from polydl import pipeline
 from polydl.base import resources
 from polydl.kernels.copy import CopyPiece, Packing
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, isa_prologue, product_prologue, prologues
+from polydl.kernels.microkernel import generate, isa_prologue, product_prologue, prologues
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.kernels.packing import PackLoop, PackRoutine, pack_prologue
 from polydl.kernels.reference import loops
 from polydl.model.types import BF16, F16, F32, F64, I8, I16, I32, U8, U16, ElementType

@@ -16,7 +16,8 @@ import pytest
 
 from polydl import pipeline
 from polydl.base import resources
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate, prologues
+from polydl.kernels.microkernel import generate, prologues
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.kernels.packing import pack_prologue
 from polydl.kernels.reference import loops
 from polydl.model.types import F32, I8, I32

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pycparser import c_ast, c_parser
 
-from polydl.kernels.microkernel import MicrokernelSpec, Reduction, generate
+from polydl.kernels.microkernel import generate
+from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction
 from polydl.kernels.packing import PackLoop, PackSpec, pack_routine
 from polydl.lower.emit import generate as generate_region
 from polydl.lower.instance_marks import without_marks
@@ -53,22 +54,33 @@ KERNELS: Sequence[tuple[MicrokernelSpec, Sequence[tuple[int, int]]]] = (
         [(28, 16), (9, 16)],
     ),
     (MicrokernelSpec(F32, 1, 48, 0, 0, ()), [(1, 48), (1, 47)]),
+    (MicrokernelSpec(F32, 8, 8, 8, 8, (Reduction(8, 1, 8),), beta=0), [(8, 8), (7, 5)]),
+    (MicrokernelSpec(F64, 4, 2, 3, 2, (Reduction(3, 1, 2),), negate=True), [(4, 2), (3, 1)]),
+    (MicrokernelSpec(F32, 5, 3, None, 4, (Reduction(None, 1, 4),), alpha=True), [(5, 3), (1, 1)]),
     (MicrokernelSpec(F64, 4, 48, -131, -131, (Reduction(44, 3, 393),), negate=True), [(4, 48), (3, 17)]),
     (MicrokernelSpec(F32, 6, 32, 64, 32, (Reduction(64, 1, 32),), step=LEAST_SUM), [(6, 32), (5, 7)]),
     (
         MicrokernelSpec(
-            F64, 5, 24, 32, 32, (Reduction(3, 32, 3), Reduction(3, 1, 1)), beta=0, step=LARGEST, window=True,
+            F64, 5, 24, 32, 32, (Reduction(3, 32, 3), Reduction(3, 1, 1)), beta=0, step=LARGEST, window=1,
             scalar_b=True,
         ),
         [(5, 24), (4, 3)],
     ),
     (
-        MicrokernelSpec(F32, 5, 40, 40, 40, (Reduction(5, 99, 120), Reduction(5, 40, 40)), step=LEAST_SUM, window=True),
+        MicrokernelSpec(F32, 5, 40, 40, 40, (Reduction(5, 99, 120), Reduction(5, 40, 40)), step=LEAST_SUM, window=1),
         [(5, 40), (2, 17)],
     ),
     (
-        MicrokernelSpec(F32, 4, 40, 198, 40, (Reduction(3, 99, 3), Reduction(3, 1, 1)), window=True, scalar_b=True),
+        MicrokernelSpec(F32, 4, 40, 198, 40, (Reduction(3, 99, 3), Reduction(3, 1, 1)), window=1, scalar_b=True),
         [(4, 40), (1, 8)],
+    ),
+    (
+        MicrokernelSpec(F32, 4, 40, 198, 40, (Reduction(3, 99, 3), Reduction(3, 1, 1)), window=2, scalar_b=True),
+        [(4, 40), (1, 8), (3, 39)],
+    ),
+    (
+        MicrokernelSpec(F64, 3, 24, 64, 32, (Reduction(3, 32, 3), Reduction(3, 1, 1)), beta=0, step=LARGEST, window=2),
+        [(3, 24), (2, 5)],
     ),
 )  # fmt: skip
 PACKS: Sequence[tuple[PackSpec, int, tuple[int, ...]]] = (

@@ -55,6 +55,20 @@ def test_a_padded_convolution(tmp_path: Path, k: int, pad: int, boxes: int) -> N
     assert len(found.scop.statements) == boxes
 
 
+def test_ends_of_a_loop_are_one_piece_each_where_there_would_be_too_many(tmp_path: Path) -> None:
+    """Seven by seven taps: each row at the border by itself, the columns there together, with their conditions."""
+    body = padded(7, 3).replace("y < 9", "y < 20").replace("u - 3 < 9", "u - 3 < 20").replace("x < 11", "x < 22")
+    body = body.replace("v - 3 < 11", "v - 3 < 22")
+    path = tmp_path / "s.c"
+    head = "void f(float in[restrict 4][20][22], float w[restrict 3][4][7][7], float out[restrict 3][20][22])"
+    path.write_text(f"{head}\n{{\n{body}\n}}\n")
+    (step,) = borders(load(path).scops[0])
+    assert step.broken() is None
+    assert isinstance(step.rewrite, Cut)
+    assert [len(own) for _, own in step.rewrite.parts] == [7 * 3]
+    assert kernel_contraction(step.after, step.after.statements[0]) is not None
+
+
 LEFT_ALONE = {
     "a triangle": (
         "for (int i = 0; i < 9; i++) for (int j = 0; j <= i; j++) for (int k = 0; k < 9; k++) "
