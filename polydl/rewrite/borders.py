@@ -68,11 +68,11 @@ def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
     if found is None or not found.reductions:
         return {}
     reductions = [statement.iterators.index(name) for name in found.reductions]
-    found = {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
-    for dim in () if isl.involved_parameters(domain) else reversed(found):
-        if math.prod(map(len, found.values())) > _MOST_PIECES:
-            found[dim] = _whole_ends(domain, dim, found[dim])
-    return found
+    outputs = {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
+    for dim in () if isl.involved_parameters(domain) else reversed(list(outputs)):
+        if math.prod(map(len, outputs.values())) > _MOST_PIECES:
+            outputs[dim] = _whole_ends(domain, dim, outputs[dim])
+    return outputs
 
 
 def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
@@ -82,7 +82,7 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     if not 1 < math.prod(map(len, outputs.values())) <= _MOST_PIECES:
         return []
     domain = statement.domain.coalesce()
-    boxes = []
+    boxes: list[isl.Set] = []
     for choice in product(*outputs.values()):
         part = domain
         for dim, (first, last) in zip(outputs, choice, strict=True):
