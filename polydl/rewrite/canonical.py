@@ -134,9 +134,10 @@ def canonical(
 
 def long_enough(scop: Scop) -> isl.Set:
     """{ [parameters] } of a program as it was read for which its loops are long enough to be cut at their ends, where
-    terms of a sum are missing or subscripts change there. Raises QuotaExceeded."""
+    terms of a sum are missing or subscripts change there; of a sum that scatters, in the loops of one that gathers.
+    Raises QuotaExceeded."""
     with quota(f"the ends of the loops of {scop.function}"):
-        return apart(scop).intersect(wide_enough(scop))
+        return apart(applied(scop, tuple(gathered(scop)))).intersect(wide_enough(scop))
 
 
 def kept_as_written(scop: Scop, statement: Statement) -> str | None:
