@@ -11,7 +11,7 @@ row of the image.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -42,9 +42,43 @@ def joined(program: Program) -> Program:
     """The program with as few loops as that makes of it."""
     while True:
         pairs, rows = _joinable(program)
-        if not pairs:
+        if pairs:
+            program = _rewritten(program, pairs, rows)
+            continue
+        parted = (_parted(program, pair) for pair in _nested(program.body))
+        another = next((one for one, pair in zip(parted, _nested(program.body), strict=True)
+                        if one is not None and pair in _joinable(one)[0]), None)  # fmt: skip
+        if another is None:
             return program
-        program = _rewritten(program, pairs, rows)
+        program = another
+
+
+def _parted(program: Program, pair: Pair) -> Program | None:
+    """The program with two dimensions [j][k] in place of one that is always [k + extent * j]; None without such."""
+    outer, inner = pair
+    both = of_var(outer) * inner.extent + of_var(inner)
+    found: dict[Rows, bool] = {}
+    for array, index in _uses(program).accesses:
+        for d, subscript in enumerate(index):
+            fits = subscript == both and array.shape[d] % inner.extent == 0
+            found[array, d] = found.get((array, d), True) and fits
+    places = {one for one, fits in found.items() if fits}
+    if not places:
+        return None
+    arrays: dict[Array, Array] = {}
+    for array in {array for array, _ in places}:
+        shape = list(array.shape)
+        for d in sorted((d for other, d in places if other is array), reverse=True):
+            shape[d : d + 1] = [shape[d] // inner.extent, inner.extent]
+        arrays[array] = replace(array, shape=tuple(shape))
+
+    def subscripts(array: Array, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        made = list(index)
+        for d in sorted((d for other, d in places if other is array), reverse=True):
+            made[d : d + 1] = [of_var(outer), of_var(inner)]
+        return tuple(made)
+
+    return _with(program, arrays, subscripts, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +222,17 @@ def _rewritten(program: Program, pairs: set[Pair], rows: set[Rows]) -> Program:
             found[d : d + 2] = [of_var(one_for[outer])]
         return tuple(found)
 
+    return _with(program, arrays, subscripts, one_for)
+
+
+def _with(
+    program: Program,
+    arrays: Mapping[Array, Array],
+    subscripts: Callable[[Array, tuple[Index, ...]], tuple[Index, ...]],
+    one_for: Mapping[Var, Var],
+) -> Program:
+    """The program with other arrays and subscripts, and other loops, each in place of one and the one inside of it."""
+
     def value(one: Expr) -> Expr:
         match one:
             case Load(array, index):
@@ -201,7 +246,7 @@ def _rewritten(program: Program, pairs: set[Pair], rows: set[Rows]) -> Program:
 
     def statement(one: Statement) -> Statement:
         match one:
-            case Loop(var, _, _, [Loop() as inner]) if (var, inner.var) in pairs:
+            case Loop(var, _, _, [Loop() as inner]) if var in one_for:
                 made = one_for[var]
                 return Loop(made, ZERO, number(made.extent), body(inner.body))
             case Loop(var, begin, end, inside):

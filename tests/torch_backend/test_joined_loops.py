@@ -31,6 +31,12 @@ CASES: dict[str, tuple[Callable[..., Any], Sequence[Tensor], int]] = {
     "strided window of one pixel": (
         lambda x, w: F.conv2d(x, w, stride=2), [torch.randn(2, 3, 4, 6), torch.randn(6, 3, 1, 1)], 5
     ),
+    "rows of a permuted image": (
+        lambda x, w: F.linear(x.permute(0, 2, 3, 1), w),
+        [torch.randn(1, 4, 6, 5).to(memory_format=torch.channels_last), torch.randn(7, 4)],
+        3,
+    ),
+    "a view of rows": (lambda x, y: x.view(2, 12) + y, [torch.randn(2, 3, 4), torch.randn(2, 12)], 1),
     "window": (lambda x, w: F.conv2d(x, w), [torch.randn(2, 3, 6, 6), torch.randn(6, 3, 3, 3)], 7),
     "chosen rows": (
         lambda x, i: x[i] * 2, [torch.randn(6, 4, 5), torch.tensor([[1, 2], [0, 5]])], 4,
