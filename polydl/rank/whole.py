@@ -57,6 +57,8 @@ class Known:
     """By what all parts are, the place among them, and the identity of its tree, which is kept."""
     handed: dict[tuple[tuple[tuple[Names, Held], ...], int], list[Estimate]] = field(default_factory=dict)
     """By what all parts are and the number of threads."""
+    held: dict[tuple[int, int], tuple[Node, Held]] = field(default_factory=dict)
+    """By the identity of a part's tree, which is kept, and the number of threads."""
 
 
 def known_of(nests: Sequence[Nest], first_equal: Mapping[str, Nest]) -> Known:
@@ -217,10 +219,7 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
     own = [_in_textual_order(scop, own_statements(part)) for part in tree.children]
     inside = [[s for kernel in several for s in kernel.fused] for several in around]
     parts = [[*a, *b] for a, b in zip(own, inside, strict=True)]
-    held = [
-        tuple((b.array, float(b.bytes * (threads if b.per_thread else 1))) for b in part_storage(scop, part).values())
-        for part in tree.children
-    ]
+    held = [_held(scop, part, threads, kept) for part in tree.children]
     far = distances(scop, parts, machine, kept, held)
     handed = handed_over(scop, parts, machine, threads, kept, held)
     whole = tuple((_names(part), own) for part, own in zip(parts, held, strict=True))
@@ -235,6 +234,15 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
             kept.estimates[key] = part, found + handed[place]
         total += kept.estimates[key][1]
     return total
+
+
+def _held(scop: Scop, part: Node, threads: int, known: Known) -> Held:
+    """The buffers that a part has in memory."""
+    key = id(part), threads
+    if key not in known.held:
+        buffers = part_storage(scop, part).values()
+        known.held[key] = part, tuple((b.array, float(b.bytes * (threads if b.per_thread else 1))) for b in buffers)
+    return known.held[key][1]
 
 
 def part_estimate(

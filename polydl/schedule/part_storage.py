@@ -259,13 +259,16 @@ def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | 
             for pairs in last_writes(using, one.array, scop.context).relations:
                 # { written -> read }, times
                 alive = pairs.apply_domain(when[isl.domain_name(pairs)]).apply_range(when[isl.range_name(pairs)])
+                made, read = alive.domain(), alive.range()
                 for other in others:
                     for s in of.values():
                         if not any(a.write and a.array == other.array for a in s.accesses):
                             continue
                         at = when[s.name].range()
                         no_later = _no_later(at.get_space(), set() if one.per_thread else _at_once(tree, s.name))
-                        after, before = no_later.intersect_range(at), no_later.intersect_domain(at)
+                        # Of the many pieces of an order few are left between such times.
+                        after = no_later.intersect_domain(made).intersect_range(at)
+                        before = no_later.intersect_domain(at).intersect_range(read)
                         if not alive.intersect(after.apply_range(before)).is_empty():
                             return f"{other.array} would be written where values of {one.array} are still to be read"
     return None
