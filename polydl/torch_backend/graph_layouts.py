@@ -103,7 +103,7 @@ def _has_vectors(node: fx.Node) -> bool:
     transposed, groups = node.args[6], node.args[8]
     if transposed or image.ndim != 4 or weight.shape[0] < _LEAST_CHANNELS or not _in_rows(node.meta["val"]):
         return False
-    return groups == 1 or bool(groups == image.shape[1] == weight.shape[0])
+    return bool(groups == 1 or groups == image.shape[1] == weight.shape[0])
 
 
 def _in_rows(image: torch.Tensor) -> bool:
@@ -112,7 +112,7 @@ def _in_rows(image: torch.Tensor) -> bool:
 
 def _has_panels(node: fx.Node) -> bool:
     rows, outputs = node.meta["val"].shape
-    return rows > 1 and outputs > 0 and outputs % _PANEL == 0
+    return bool(rows > 1 and outputs > 0 and outputs % _PANEL == 0)
 
 
 def _is_bound_to_its_layout(node: fx.Node) -> bool:
