@@ -16,8 +16,6 @@ from polydl.model.types import ElementType
 
 PIECES = 256
 """Pieces in which a long segment is added up, for any number of threads, so that the sum is the same with all."""
-LONG = 48
-"""Entries from which on a segment has two sums at once, so that an addition need not wait for the one before."""
 MOST_PARTS = 256
 """Parts in which rows are shared out, at most."""
 
@@ -80,7 +78,6 @@ def segment_function(
         "summary": summary,
         "name": f"polydl_entries_{element.name}_{digest}",
         "pieces": PIECES,
-        "long": LONG,
         "depth": depth,
         "lanes": lanes,
     }
