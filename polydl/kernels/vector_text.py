@@ -116,6 +116,8 @@ class Vectors:
             number = float(text)
         except ValueError:
             raise NotVectorised(f"the literal {text}") from None
+        if text.isidentifier():  # INFINITY or NAN, which have no suffix
+            return text
         own = f"{text.rstrip('lL')}{self.element.suffix}"
         if self.fast:
             return own

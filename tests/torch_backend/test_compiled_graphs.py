@@ -103,6 +103,18 @@ def test_equal_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(names)) == len(names) // 5
 
 
+def test_rows_with_an_infinite_constant_are_compiled() -> None:
+    """It is a macro in C, which has no suffix."""
+    function = lambda x, m: (x.masked_fill(m > 1, -torch.inf).softmax(-1),)  # noqa: E731
+    inputs = [torch.randn(64, 256), torch.randn(64, 256)]
+    reports: list[GraphReport] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = compiled(graph(function, inputs), (), BackendOptions(check=True, report=reports.append, least_work=0))
+    run(list(inputs))
+    assert [group.how for group in reports[0].groups] == ["ranked"]
+
+
 def texts(function: Callable[..., Any], *inputs: Tensor) -> list[str]:
     reports: list[GraphReport] = []
     compiled(graph(function, inputs), (), BackendOptions(report=reports.append))
