@@ -59,8 +59,8 @@ class Row:
     parts: tuple[tuple[str, Box], ...] = ()
     """Arrays of which a part is in memory at a time, and what touches no more than that part."""
     tiles: tuple[int, float] | None = None
-    """It is a wavefront: an earlier row, of one tile, and how many of these it has on average. They touch no more than
-    so many times as much, wherever in the box they lie."""
+    """Of a wavefront: the row of one of its tiles, an earlier one, and how many tiles it has on average. It touches
+    at most that many times what the tile does, wherever in the box its tiles lie."""
 
     @property
     def boxes(self) -> tuple[Box, ...]:

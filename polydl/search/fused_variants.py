@@ -37,8 +37,8 @@ PROMISE = 0.98
 """Part of the time to which rows in regions must bring a program, or they are not tried: what is not better takes turns
 from others among the few that are timed."""
 CORE_PROMISE = 0.8
-"""Or to which they bring the seconds of its instructions alone: those hide behind memory in an estimate, and in truth
-only where it is as slow as that."""
+"""Part to which rows in regions may bring the seconds of a program's instructions alone, instead: an estimate hides
+those behind the time of memory, which may be shorter in truth."""
 MOST = 8
 """Variants with something fused that are made, of the best bases: more than that are not measured."""
 
@@ -121,7 +121,7 @@ def _variants(
 
 
 def _promises(rows: Estimate, loops: Estimate) -> bool:
-    """Whether rows in regions are worth a try, beside the same regions with loops."""
+    """Whether a variant with rows in its regions is worth timing beside the same one with loops there."""
     core = "core_alone_seconds"
     return rows.score <= PROMISE * loops.score or rows.counts[core] <= CORE_PROMISE * loops.counts[core]
 

@@ -1,4 +1,4 @@
-"""Conditions on where an element is, apart from those on what it is.
+"""Split `if`s whose conditions test both bounds and data: an `if` on bounds around one on data.
 
     if (y >= 0 && y < H && in[y][x] > most) most = in[y][x];
     if (y >= 0 && y < H) { if (in[y][x] > most) most = in[y][x]; }
@@ -16,8 +16,8 @@ from polydl.frontend.meaning.symbols import nodes
 
 
 def conditions_apart(body: Node) -> None:
-    """Take conditions that read no memory and stand before others that do out of the `if`s of a function that have no
-    `else`. The tree is changed."""
+    """Split each `if` without `else` of a function in two, in place: the conditions before the first that reads memory
+    stand in the outer one."""
     for node in list(nodes(body)):
         if isinstance(node, c_ast.If) and node.iffalse is None:
             conditions = _joined(node.cond)
