@@ -70,6 +70,11 @@ def _violation(
     return Violation(dependence, instance(pair.domain()), instance(pair.range()), parallel)
 
 
+def apart_in_time(one: InTime, pairs: isl.Map) -> Violation:
+    """Of a dependence with pairs of times { t -> t' }, not empty, that may run at the same time."""
+    return _violation(one.dependence, one.schedule, pairs, parallel=True)
+
+
 def reversed_order(dependence: Dependence) -> Violation:
     """Of a dependence all of whose targets would run before its sources."""
     pair = dependence.relation.sample()

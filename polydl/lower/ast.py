@@ -11,7 +11,7 @@ from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.ctree import Assign, Block, Expr, Finite, For, Hint, If, Instance, Marked, Name, Node, Way, mentioned
 from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
 from polydl.lower.instance_marks import instance_mark, part_mark
-from polydl.lower.marks import CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, SIMD, SUM, TEAM, WAIT
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.keep_in_locals import Kept
@@ -27,6 +27,10 @@ from polydl.model.isl.trees import children_of, node_kind, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import Kind
 
+_WITH_CLAUSES = {
+    PARALLEL: Way.PARALLEL, CURVE: Way.CURVE, ENTRIES: Way.ENTRIES, SIMD: Way.SIMD, SHARE: Way.SHARE,
+}  # fmt: skip
+_WITHOUT = {SUM: Way.SUM, SERIAL: Way.THREAD, TEAM: Way.TEAM, WAIT: Way.WAIT}
 _DEPTH = 64
 """More loops than any nest has; unused names cost nothing."""
 
@@ -176,11 +180,10 @@ class Writer:
         if node_kind(node) == "block" and any(map(_is_inside, children_of(node))):
             return Block(tuple(self._below(part, name, c) for part in children_of(node)))
         body = self._node(node, c)
-        ways = ((PARALLEL, Way.PARALLEL), (CURVE, Way.CURVE), (ENTRIES, Way.ENTRIES), (SIMD, Way.SIMD))
-        for prefix, way in ways:
+        for prefix, way in _WITH_CLAUSES.items():
             if name.startswith(prefix):
                 return Marked(way, body, name.removeprefix(prefix))
-        return Marked({SUM: Way.SUM, SERIAL: Way.THREAD}.get(name, Way.COPIED), body)
+        return Marked(_WITHOUT.get(name, Way.COPIED), body)
 
 
 def _is_inside(node: isl.AstNode) -> bool:

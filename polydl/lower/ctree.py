@@ -358,11 +358,17 @@ class Way(Enum):
     """What follows is run by one thread: the loops that are shared out end here."""
     COPIED = "copied"
     """The same, where the loops only copy."""
+    TEAM = "team"
+    """All of what follows is run by each thread of a team, but for the loops that these share out."""
+    SHARE = "share"
+    """The next loops are shared out among the threads of the team around."""
+    WAIT = "wait"
+    """The threads of the team wait for each other behind what follows."""
 
     @property
     def takes_loops(self) -> bool:
         """Whether it says how the next loops run."""
-        return self not in (Way.THREAD, Way.COPIED)
+        return self not in (Way.THREAD, Way.COPIED, Way.TEAM, Way.WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +380,7 @@ class Marked:
     clauses: str = ""
     """Of OpenMP."""
     loops: int = field(default=1)
-    """That are collapsed, for PARALLEL."""
+    """That are collapsed, for PARALLEL and SHARE."""
 
 
 Node = Assign | Evaluate | Declare | Pragma | Raw | Block | Scope | If | For | Hint | Instance | Marked

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
-from polydl.lower.marks import COPIED, CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SIMD, SUM
+from polydl.lower.marks import COPIED, CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, SIMD, SUM, TEAM, WAIT
 from polydl.lower.nest_plan import NestPlan
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall
@@ -163,6 +163,8 @@ class _Inside:
     """How many of the next loops are shared out together with one that is around them."""
     grid: bool = False
     """They run over one block of a thread grid."""
+    team: bool = False
+    """In what one team of threads runs."""
 
 
 def _insert(node: isl.ScheduleNode, tree: Node, at: _Inside) -> isl.ScheduleNode:
@@ -232,14 +234,19 @@ def _loop(
     node: isl.ScheduleNode, member: Member, tree: Band, pieces: Sequence[Piece], at: _Inside
 ) -> tuple[isl.ScheduleNode, _Inside]:
     """One loop; the place inside of it."""
-    shared, grid = at.shared, at.grid
+    shared, grid, team = at.shared, at.grid, at.team or member.team
+    if member.team:
+        node = add_mark(node, TEAM)
+    if member.barrier and member.run is not Run.PARALLEL:
+        node = add_mark(node, WAIT)
     if member.run is Run.SUM:
         node = add_mark(node, SUM)
     elif member.run is Run.SIMD:
         node = add_mark(node, SIMD + _private(tree, member, at))
     elif member.run is Run.PARALLEL and not shared:
         share = member.share
-        node, shared, grid = add_mark(node, _shared(share) + _private(tree, member, at)), share.loops, bool(share.grid)
+        mark = _in_team(member) if team else _shared(share)
+        node, shared, grid = add_mark(node, mark + _private(tree, member, at)), share.loops, bool(share.grid)
         for cut in sorted(share.grid, key=lambda cut: "LRC".index(cut.axis)):
             # Layers outside of rows outside of columns, as PARLOOPER numbers its threads. The grid's loops, further
             # inside, run over one block each.
@@ -259,7 +266,13 @@ def _loop(
         node = add_mark(node, SERIAL)
     if member.run in (Run.SIMD, Run.SUM) and (member is not tree.members[-1] or has_loops(tree.child)):
         node = add_mark(node, INSIDE)
-    return node, replace(at, shared=max(shared - 1, 0), grid=grid)
+    return node, replace(at, shared=max(shared - 1, 0), grid=grid, team=team)
+
+
+def _in_team(member: Member) -> str:
+    """The mark of loops that threads of a team share out. What the default schedule is, OpenMP leaves to compilers."""
+    schedule = "static, 1" if member.share.grid else member.share.schedule or "static"
+    return f"{SHARE} schedule({schedule})" + ("" if member.barrier else " nowait")
 
 
 def _shared(share: Share) -> str:

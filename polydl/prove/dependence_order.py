@@ -214,11 +214,16 @@ def check_concurrent(order: Order, statements: Sequence[Printed]) -> int:
         _check_chosen(one, inside)
         touches = [t for p in inside for t in touched_by(p)]
         for base in dict.fromkeys(t.at.base for t in touches if t.write):
-            buffer = order.program.buffers.get(base)
-            if base in one.private or (buffer is not None and buffer.own) or base in order.program.parts:
+            if is_own(order, one, base) or base in order.program.parts:
                 continue  # of parts see polydl.prove.parts_in_memory
             check_shared(order, one, base, [t for t in touches if t.at.base == base])
     return len(loops)
+
+
+def is_own(order: Order, one: ConcurrentLoop, base: str) -> bool:
+    """Whether each thread, or iteration of a loop, has an array of its own."""
+    buffer = order.program.buffers.get(base)
+    return base in one.private or (buffer is not None and buffer.own)
 
 
 def _check_chosen(one: ConcurrentLoop, inside: Sequence[Printed]) -> None:
@@ -242,8 +247,8 @@ def check_shared(
     end = max(one.times) + 1
     summed = [t for t in touches if t.summed and one.reduction and any(entry is one for entry in t.printed.loops)]
     others = [t for t in touches if t not in summed]
-    written = _elements(order, [t for t in others if t.write], end, place)
-    everything = _elements(order, others, end, place)
+    written = elements_at(order, [t for t in others if t.write], end, place)
+    everything = elements_at(order, others, end, place)
     if written is not None and everything is not None:
         conflict = written.apply_range(everything.reverse())
         for d in range(end):
@@ -257,17 +262,17 @@ def check_shared(
                     )
             conflict = isl.agree(conflict, [d])
     if summed and everything is not None:
-        sums = _elements(order, summed, min(one.times), place)
-        rest = _elements(order, others, min(one.times), place)
+        sums = elements_at(order, summed, min(one.times), place)
+        rest = elements_at(order, others, min(one.times), place)
         assert sums is not None and rest is not None
         if not isl.agree(sums.apply_range(rest.reverse()), range(min(one.times))).is_empty():
             raise Wrong(f"line {one.line}: the sum in {base} is used inside of the loop that adds it up")
 
 
-def _elements(
+def elements_at(
     order: Order, touches: Sequence[Touch], end: int, place: Callable[[Touch], isl.Map] | None = None
 ) -> isl.Map | None:
-    """{ [first places of the time] -> [element] }; `place`: see `check_shared`."""
+    """{ [first places of the time] -> [element] }; None of no touches. `place`: see `check_shared`."""
     found = None
     for touch in touches:
         where = address(order.scop, touch.printed, touch.at) if place is None else place(touch)
@@ -310,7 +315,7 @@ def check_private(order: Order, statements: Sequence[Printed]) -> None:
 def _same_element(order: Order, read: Touch, writes: Sequence[Touch]) -> isl.Map:
     """{ time of a read -> time of a write of that element }."""
     end = isl.arity(order.time(read.printed).range())
-    mine, theirs = _elements(order, [read], end), _elements(order, writes, end)
+    mine, theirs = elements_at(order, [read], end), elements_at(order, writes, end)
     assert mine is not None and theirs is not None
     return mine.apply_range(theirs.reverse())
 

@@ -36,6 +36,15 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Team:
+    """Threads that run a block together, and share out loops in it."""
+
+    begin: int
+    """Places of the time vectors outside of the block."""
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConcurrentLoop:
     """A loop of the printed program whose iterations may run at the same time."""
 
@@ -48,6 +57,10 @@ class ConcurrentLoop:
     """Scalars of which each thread (lane) has its own."""
     reduction: frozenset[str] = frozenset()
     line: int = 0
+    team: Team | None = None
+    """Whose threads share it out; None: threads are started for it, and wait for each other at its end."""
+    stays: bool = False
+    """Of a team: a thread has the same iterations each time that it comes to the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,8 @@ class Program:
     """The printed program."""
 
     statements: list[Printed] = field(default_factory=list)
+    waits: list[Printed] = field(default_factory=list)
+    """Where the threads of teams wait for each other."""
     buffers: dict[str, Buffer] = field(default_factory=dict)
     parts: dict[str, Buffer] = field(default_factory=dict)
     """By array where the part of it lies that is in memory at a time."""

@@ -28,6 +28,7 @@ from polydl.prove.printed_program import WRITES, Pointer, Printed, Program, valu
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
 from polydl.prove.symbolic_values import Chosen, Integer, Literal, Load, Made, chosen_arrays, loads
+from polydl.prove.teams import check_teams
 from polydl.prove.unfold import unfolded
 from polydl.prove.word_copies import check_corrections, leave_out_padding
 from polydl.rewrite.canonical import Canonical
@@ -142,6 +143,7 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
     statements = [*(m.printed for m in order.matches), *copies]
     check_steps(order, statements)
     loops = check_concurrent(order, statements)
+    check_teams(order, statements)
     check_private(order, statements)
     check_parts(order, statements)
     check_apart(order, statements)
@@ -179,7 +181,7 @@ def _partial_sums(order: Order) -> None:
 
 
 def _length(program: Program) -> int:
-    return max((len(p.time) for p in program.statements), default=0)
+    return max((len(p.time) for p in (*program.statements, *program.waits)), default=0)
 
 
 def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:

@@ -29,7 +29,7 @@ from polydl.prove.integers import (
     number,
 )
 from polydl.prove.printed_calls import call
-from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Program, Row, domain
+from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Program, Row, Team, domain
 from polydl.prove.structure_members import without_members
 from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
@@ -49,6 +49,11 @@ def _private(omp: str) -> list[str]:
     """The variables that a pragma says each iteration, or thread, has of its own."""
     found = re.search(r"private\(([^)]*)\)", omp)
     return re.split(r", *", found.group(1)) if found else []
+
+
+def _shared_out(at: Place) -> bool:
+    """Whether a loop around shares out the iterations of its body among the threads of the team."""
+    return any(one.team is at.team for one in at.loops)
 
 
 class Reader:
@@ -89,13 +94,16 @@ class Reader:
         items = node.block_items or [] if isinstance(node, c_ast.Compound) else [node]
         summed = self._partial_sum(items)
         for position, item in enumerate(items):
-            now = replace(at, time=(*at.time, number(position)))
+            now = replace(at, time=(*at.time, number(2 * position)))
             if summed is not None and isinstance(item, c_ast.Assignment):
                 continue  # the partial sum's way to where it belongs: its additions are read as made there
             waiting = self._item(item, now, waiting, at, summed)
 
     def _item(self, item: Any, now: Place, waiting: Waiting, block: Place, summed: Any) -> Waiting:
         ends = isinstance(item, c_ast.FuncCall) and isinstance(item.name, c_ast.ID) and "stream_end" in item.name.name
+        if waiting.omp == "parallel" and isinstance(item, c_ast.Compound) and now.team is None:
+            self._team(item, now)
+            return Waiting()
         if waiting.omp and not ends and not isinstance(item, c_ast.For):
             raise Unreadable(f"line {line_of(item)}: #pragma omp {waiting.omp} before something that is no loop")
         now = self._at_parts(now, waiting)
@@ -107,7 +115,12 @@ class Reader:
                 return self._said(name, item.args.exprs if item.args is not None else [], now, waiting)
             case c_ast.FuncCall(name=c_ast.ID(name="polydl_omp")):
                 said: Any = item.args.exprs[0]
+                if said.value.strip('"') == "barrier" and now.team is not None and not _shared_out(now):
+                    self._walk.waits(now, now.time, item)
+                    return waiting
                 return replace(waiting, omp=said.value.strip('"'))
+            case c_ast.FuncCall() | c_ast.Assignment() if now.team is not None and not _shared_out(now):
+                raise Unreadable(f"line {line_of(item)}: every thread runs it")
             case c_ast.FuncCall(name=c_ast.ID()):
                 if not re.fullmatch(r"polydl\d*_(stream_end|tiles_begin|tiles_end)", item.name.name):
                     call(self._walk, item, now.inside(), waiting)
@@ -125,6 +138,17 @@ class Reader:
             case _:
                 raise Unreadable(f"line {line_of(item)}: a {type(item).__name__}")
         return Waiting()
+
+    def _team(self, block: Any, now: Place) -> None:
+        """What one team of threads runs."""
+        at = self._forked(now.inside())
+        at.team, at.before = Team(len(at.time), line_of(block)), dict(at.env)
+        self._block(block, at)
+
+    def _forked(self, at: Place) -> Place:
+        """Where threads begin: what one has declared for itself outside is not every thread's."""
+        at.env = {name: one for name, one in at.env.items() if not self._walk.is_own(one)}
+        return at
 
     def _at_parts(self, now: Place, waiting: Waiting) -> Place:
         """The place of a statement where pointers to parts of arrays mean elements of the arrays."""
@@ -194,8 +218,8 @@ class Reader:
         position = len(at.time)
         at.time = (*at.time, here)
         at.loops = self._concurrent(item, at, position, waiting.omp, summed)
-        if waiting.omp.startswith("parallel"):  # what a thread has declared for itself outside is not every thread's
-            at.env = {name: one for name, one in at.env.items() if not self._walk.is_own(one)}
+        if waiting.omp.startswith("parallel"):
+            self._forked(at)
         body = item.stmt if isinstance(item.stmt, c_ast.Compound) else c_ast.Compound([item.stmt], item.coord)
         hints = [] if isinstance(item.stmt, c_ast.Compound) else waiting.hints
         if hints:
@@ -207,20 +231,28 @@ class Reader:
             self._summing(body, at, summed)
         else:
             self._block(body, at)
+        if waiting.omp.startswith("for") and not waiting.omp.endswith("nowait"):
+            *around, last = now.time
+            self._walk.waits(now, (*around, last.plus(number(1))), item)
 
     def _concurrent(self, item: Any, at: Place, position: int, omp: str, summed: Any) -> tuple[ConcurrentLoop, ...]:
         """The loops around the body, with what a pragma before this one says. Loops that are collapsed into one follow
         each other directly, so that their variables stand at every second place of the time vectors."""
         if not omp:
             return at.loops
-        words = re.match(r"(parallel for|simd|parallel$)", omp)
+        words = re.match(r"(parallel for|for(?! simd)|simd|parallel$)", omp)
         if words is None:
             raise Unreadable(f"line {line_of(item)}: #pragma omp {omp}")
         if words.group(1) == "parallel":
             raise Unreadable(f"line {line_of(item)}: every thread runs all of a loop")
+        in_team = words.group(1) == "for"
+        if in_team != (at.team is not None and not _shared_out(at)) and words.group(1) != "simd":
+            raise Unreadable(f"line {line_of(item)}: #pragma omp {omp} where no team of threads shares it out")
         collapse = re.search(r"collapse\((\d+)\)", omp)
         times = tuple(position + 2 * k for k in range(int(collapse.group(1)) if collapse else 1))
-        inner, counted = item, {loop_start(item)[0]}
+        variable, first = loop_start(item)
+        inner, counted = item, {variable}
+        bounds = {*names_in(first), *names_in(item.cond)}
         for _ in times[1:]:
             body = inner.stmt
             items = body.block_items if isinstance(body, c_ast.Compound) else [body]
@@ -230,6 +262,7 @@ class Reader:
             variable, first = loop_start(inner)
             if not counted.isdisjoint((*names_in(first), *names_in(inner.cond))):
                 raise Unreadable(f"line {line_of(inner)}: a loop to collapse that is longer in some iterations")
+            bounds |= {*names_in(first), *names_in(inner.cond)}
             counted.add(variable)
         reduction = re.search(r"reduction\(\S+ ?: ?([^)]*)\)", omp)
         self._walk.loops += 1
@@ -240,6 +273,8 @@ class Reader:
             frozenset(_private(omp)),
             frozenset(re.split(r", *", reduction.group(1)) if reduction else ()),
             line_of(item),
+            at.team if in_team else None,
+            "schedule(static" in omp and all(at.env.get(n, "") == at.before.get(n) for n in bounds - counted),
         )
         return (*at.loops, made)
 

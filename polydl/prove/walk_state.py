@@ -10,7 +10,7 @@ from typing import Any
 from polydl.model.scop import Scop
 from polydl.prove.as_plain_c import Parsed
 from polydl.prove.integers import WHERE, ZERO, Affine, Unreadable, loop, not_negative, number
-from polydl.prove.printed_program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, Row, domain
+from polydl.prove.printed_program import Buffer, ConcurrentLoop, Hint, Pointer, Printed, Program, Row, Team, domain
 from polydl.prove.syntax import line_of
 
 MOST_STATEMENTS = 400
@@ -28,6 +28,10 @@ class Place:
     loops: tuple[ConcurrentLoop, ...] = ()
     parts: dict[str, Affine] = field(default_factory=dict)
     """See `Printed.parts`."""
+    team: Team | None = None
+    """The team of threads that all run this."""
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """What names meant where the team began."""
 
     def inside(self) -> Place:
         made = replace(self, env=dict(self.env), constraints=list(self.constraints))
@@ -78,6 +82,13 @@ class Walk:
         """Whether it is memory of which each thread has its own, or a pointer to it."""
         buffer = self.program.buffers.get(value.base) if isinstance(value, Pointer) else value
         return isinstance(buffer, Buffer) and buffer.own
+
+    def waits(self, at: Place, time: tuple[Affine, ...], item: Any) -> None:
+        """The threads of a team wait for each other."""
+        where = domain(f"T{len(self.program.waits)}", at.depth, at.constraints)
+        number_ = len(self.program.waits)
+        made = Printed(number_, at.depth, where, time, at.loops, "wait", "", None, None, None, line_of(item))
+        self.program.waits.append(made)
 
     def add(
         self,

@@ -156,6 +156,8 @@ class Program:
                 parallel = first.run is Run.PARALLEL
                 apart = around is not None and (around.diagonal or self._in_parts(names))
                 forks = self._forks(names, level) if parallel and apart else None
+                if parallel and (waits := self._waits(names[0], level)) is not None:
+                    forks = waits
                 return Repeat(row, inside, step, parallel, forks=forks)
             case Children(children):
                 parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
@@ -188,6 +190,15 @@ class Program:
             for depth in (level, level + 1)
         )
         return 0.0 if times == all_ and times is not None else times  # of one iteration each time: it is no loop
+
+    def _waits(self, name: str, level: int) -> float | None:
+        """How often a team of threads is forked whose parallel loops begin inside of `level` others, and how often its
+        threads wait for each other; None: there is no team."""
+        path = self._paths[name]
+        around = path.loops[: level + 1]
+        if not any(member.team for member in around):
+            return None
+        return 1 + sum(path.entries(place) for place, member in enumerate(around) if member.barrier)
 
     def _runs(self, node: Node) -> bool:
         """Whether kernels leave anything to a node."""
@@ -357,7 +368,8 @@ class Program:
                 loop = loops[depth]
                 parallel = depth + over < len(structure.loops) and loop.name in structure.parallel
                 curve = structure.omp_schedule == HILBERT and loop.name == structure.parallel[0]
-                step = Repeat(rows[depth], full[depth], step, parallel, curve)
+                forks = structure.forks(full) if parallel and structure.nowait else None
+                step = Repeat(rows[depth], full[depth], step, parallel, curve, forks)
             step = self._copied(copies[depth], kernel, step, rows[depth])
         return step
 

@@ -170,8 +170,8 @@ class ThreadShare:
     """Threads with something to do."""
     calls: int
     """Of the slowest thread."""
-    forks: int
-    """Times that threads are forked."""
+    forks: float
+    """Times that threads are forked, or wait for each other."""
 
 
 def share_of(structure: NestLoops, trips: Sequence[int], threads: int) -> ThreadShare:
@@ -180,7 +180,7 @@ def share_of(structure: NestLoops, trips: Sequence[int], threads: int) -> Thread
     rest = math.prod(n for d, n in enumerate(trips) if d not in at)
     if not at:
         return ThreadShare(tuple(mine), 1, rest, 0)
-    forks = math.prod(trips[: at[0]])
+    forks = structure.forks(trips)
     if structure.grid:
         chunks = {axis.loop: axis.chunk for axis in structure.grid}
         for d in at:

@@ -49,7 +49,7 @@ class _Loops:
     imbalance: FloatArray
     """(V,) time of the busiest thread over the mean."""
     forks: FloatArray
-    """(V,) times that threads are forked."""
+    """(V,) times that threads are forked, or wait for each other at a barrier of their team."""
 
 
 def _mean_trips(batch: LoopBatch, instances: float) -> FloatArray:
@@ -165,6 +165,9 @@ def resources_of(
     batch = loop_batch(box, structures)
     instances = max((Work(scop, s).instances for s in nest.statements), default=1.0)
     loops = _thread_loops(batch, threads, instances)
+    for v, structure in enumerate(structures):
+        if structure.nowait:
+            loops.forks[v] = structure.forks(loops.mine[v])
     distance = np.array([(far or {}).get(name, 0.0) for name in box.arrays])
     curves = curve_positions(structures)
     found = {

@@ -104,6 +104,10 @@ def as_tree(structure: NestLoops) -> Node:
         schedule = "" if curve or cuts else structure.omp_schedule
         share = Share(at[-1] - at[0] + 1, schedule, curve, cuts, structure.summed)
         members[at[0]] = replace(members[at[0]], share=share)
+    if structure.nowait:
+        waits = [loop.name in structure.barriers for loop in structure.loops]
+        members = [replace(m, barrier=wait) for m, wait in zip(members, waits, strict=True)]
+        members[0] = replace(members[0], team=True)
     return _around(structure, members, below, kernel)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.schedule.loops import Loop, NestLoops
-from polydl.schedule.uneven import busiest_share
+from polydl.schedule.uneven import shares
 
 RegisterBlocks = Callable[[Nest], Sequence[tuple[str | None, str, int, int] | tuple[str | None, str, int, int, str]]]
 """(rows loop, columns loop, m, n) worth trying for a contraction, most promising first; where it is not that of the
@@ -72,12 +72,12 @@ class Limits:
     threads: int
     pruned: Counter[str] = field(default_factory=Counter)
     """Takes the number of choices left out, per reason; what a limit keeps from being looked at is not counted."""
-    _shares: dict[Loop, float] = field(default_factory=dict)
+    _shares: dict[Loop, tuple[float, ...]] = field(default_factory=dict)
 
-    def busiest_share(self, loop: Loop) -> float:
-        """See `uneven.busiest_share`, of each loop once."""
+    def shares(self, loop: Loop) -> tuple[float, ...]:
+        """See `uneven.shares`, of each loop once."""
         if loop not in self._shares:
-            self._shares[loop] = busiest_share(self.nest, loop, self.threads)
+            self._shares[loop] = shares(self.nest, loop, self.threads)
         return self._shares[loop]
 
 

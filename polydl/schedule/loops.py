@@ -8,6 +8,7 @@ the exact check, estimates in batches (`rank.traffic`) to those of trees.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -140,6 +141,8 @@ class NestLoops:
     """Arguments of OpenMP's schedule clause; empty: no clause; `hilbert`: along a Hilbert curve."""
     barriers: tuple[str, ...] = ()
     """See `Parallelize.barriers`."""
+    nowait: bool = False
+    """See `Parallelize.nowait`."""
     transforms: tuple[LoopTransform, ...] = field(default=(), compare=False)
     """Those that lead from the nest as it is written to these loops, in the order of application."""
 
@@ -234,6 +237,14 @@ class NestLoops:
     def parallel_positions(self) -> tuple[int, ...]:
         """Positions of the parallel loops."""
         return tuple([i for i, loop in enumerate(self.loops) if loop.name in self.parallel]) if self.parallel else ()
+
+    def forks(self, trips: Sequence[float]) -> float:
+        """How often threads are started for the parallel loops, or wait for each other at a barrier of their team.
+        `trips`: iterations of each loop."""
+        if not self.nowait:
+            return math.prod(trips[: self.parallel_positions[0]])
+        ends = [place for place, loop in enumerate(self.loops) if loop.name in self.barriers]
+        return 1 + sum(math.prod(trips[:place]) for place in ends)
 
 
 class LoopTransform(Transform, frozen=True):

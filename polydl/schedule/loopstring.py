@@ -6,6 +6,8 @@
     bC{R:16}aB{C:4}cb       upper case with braces: a grid of 16 rows x 4 columns of threads, a block of the loop each
     C{R:16+}ab              a grid whose blocks of the reduction c have a copy of the output each, added up at the end
     b|caBC                  a barrier at the end of the loop before it
+    cbAa@nowait             one team of threads for all loops, which wait for each other at `|` only
+    cbA|a@schedule(static,2) nowait     … here at the end of the parallel loop, in each iteration of b
     S1: A&bc; S4: A&b       the loops before & are one, and the nests run one after the other in its iterations
 
 The letters a, b, c, … are the nest's loops in the order in which they are written. As in PARLOOPER a loop counts what
@@ -27,7 +29,8 @@ being what one call takes; without letter and size all of it. Loops of one itera
 
 Source: Georganas et al., "Harnessing Deep Learning and HPC Kernels via High-Level Loop and Tensor Abstractions on CPU
 Architectures", 2023, rules 1 and 2. Here unlike there the parallel region begins at the outermost parallel loop and
-ends with it, so that a barrier outside of it is implied; inside of it OpenMP has none, and it is refused.
+ends with it, so that a barrier outside of it is implied; with `nowait` it begins at the outermost loop as there, and
+barriers are those that are written. Inside of a parallel loop OpenMP has none, and it is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ from polydl.dependences.nests import Nest
 from polydl.schedule import notation
 from polydl.schedule.limits import RegisterBlocks
 from polydl.schedule.loops import BY_ENTRIES, HILBERT, LoopTransform, NestLoops, apply
-from polydl.schedule.notation import Level, Written, levels, loop_named
+from polydl.schedule.notation import NOWAIT, Level, Written, levels, loop_named
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Merge, Microkernel, Pack, Parallelize, Permute, Tile
@@ -117,7 +120,7 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -
     Says nothing of legality.
     """
     names = letters(nest)
-    found, schedule = levels(loops)
+    found, schedule, nowait = levels(loops)
     for level in found:
         if level.letter not in names:
             loop_named(level.letter, names, loops.part(level.at, level.at + 1))
@@ -161,7 +164,7 @@ def parse(nest: Nest, loops: Written, blocks: Written, choose: RegisterBlocks) -
     pieces = _pieces(found, names, tiles)
     shared = next((place for place, level in enumerate(found, start=1) if level.shared), 0)
     transforms = body + _order(nest, body, (*pieces[:shared], *idle, *pieces[shared:]), blocks)
-    transforms += _parallel(found, pieces, schedule, loops)
+    transforms += _parallel(found, pieces, schedule, loops, nowait=nowait)
     transforms += _packs(given.packs, pieces)
     try:
         apply(nest, transforms)
@@ -199,12 +202,14 @@ def _order(nest: Nest, body: Transforms, order: tuple[str, ...], where: Written)
     return () if order == written else (Permute(order),)
 
 
-def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written) -> Transforms:
+def _parallel(
+    found: Sequence[Level], pieces: Sequence[str], schedule: str, where: Written, *, nowait: bool
+) -> Transforms:
     at = [p for p, level in enumerate(found) if level.parallel]
     barriers = [p for p, level in enumerate(found) if level.barrier]
     grid = [p for p in at if found[p].axis]
     if not at:
-        if barriers or schedule:
+        if barriers or schedule or nowait:
             raise where.error("no loop is parallel", hint="a parallel loop is written in upper case")
         return ()
     for p in barriers:
@@ -236,6 +241,7 @@ def _parallel(found: Sequence[Level], pieces: Sequence[str], schedule: str, wher
             tuple(found[p].ways for p in grid),
             tuple(pieces[p] for p in barriers),
             pieces[summed[0]] if summed else "",
+            nowait,
         ),
     )
 
@@ -295,9 +301,9 @@ def text(structure: NestLoops, merge: Merge | None = None) -> LoopText:
             said += f"{{{axes[loop.name].axis}:{axes[loop.name].ways}{plus}}}"
         said += "|" if loop.name in structure.barriers else ""
         said += "&" if merge is not None and merge.loops == place else ""
-    if structure.omp_schedule:
-        clause = structure.omp_schedule
-        said += f"@{clause}" if clause in (HILBERT, BY_ENTRIES) else f"@schedule({clause})"
+    clause = structure.omp_schedule
+    clauses = [clause if clause in ("", HILBERT, BY_ENTRIES) else f"schedule({clause})", NOWAIT * structure.nowait]
+    said += "@" * any(clauses) + " ".join(one for one in clauses if one)
     blocks = []
     for c, name in names.items():
         steps = [loop.step for loop in structure.loops if loop.iterator == name]

@@ -15,6 +15,7 @@ from polydl.schedule.loops import BY_ENTRIES, HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")
 _CLAUSE = re.compile(r"schedule\((.*)\)")
+NOWAIT = "nowait"
 _BLOCKS = re.compile(r"(?<!\S)(?:\w+:\s*)?\S*=")
 _NEST = re.compile(r"\s*([A-Za-z_]\w*)\s*:")
 
@@ -96,8 +97,9 @@ class Blocks:
     share: Written | None = None
 
 
-def levels(written: Written) -> tuple[tuple[Level, ...], str]:
-    """The letters of a loop string, and what its schedule clause says. Raises InputError with the place."""
+def levels(written: Written) -> tuple[tuple[Level, ...], str, bool]:
+    """The letters of a loop string, what its schedule clause says, and whether it says `nowait`. Raises InputError with
+    the place."""
     body, at_sign, clause = written.text.partition("@")
     found: list[Level] = []
     at = 0
@@ -124,17 +126,19 @@ def levels(written: Written) -> tuple[tuple[Level, ...], str]:
         at += 1
     if not found:
         raise written.error("a loop string without a loop")
-    if not at_sign:
-        return tuple(found), ""
-    said = _CLAUSE.fullmatch("".join(clause.split()))
-    place = len(body) + 1
-    if clause.strip() in (HILBERT, BY_ENTRIES):
-        return tuple(found), clause.strip()
+    schedule = "".join(clause.split())
+    nowait = schedule.endswith(NOWAIT)
+    schedule = schedule.removesuffix(NOWAIT)
+    if not at_sign or (nowait and not schedule) or schedule in (HILBERT, BY_ENTRIES):
+        return tuple(found), schedule, nowait
+    said = _CLAUSE.fullmatch(schedule)
     if said is None or not OMP_SCHEDULE.fullmatch(said[1]):
         raise written.error(
-            "not a schedule clause of OpenMP", place, hint="as in @schedule(dynamic,1), @hilbert or @entries"
+            "not a schedule clause of OpenMP",
+            len(body) + 1,
+            hint="as in @schedule(dynamic,1), @hilbert, @entries or @nowait",
         )
-    return tuple(found), said[1]
+    return tuple(found), said[1], nowait
 
 
 def blocks(written: Written, names: Mapping[str, str]) -> Blocks:

@@ -61,6 +61,8 @@ def _keeps_order(
 
 def _keeps_apart(structure: NestLoops, signs: Signs, place: dict[str, int], last: dict[str, Loop], summed: str) -> bool:
     """`summed`: the loop whose blocks have accumulators of their own, for a dependence between accumulations."""
+    if structure.nowait and not _stays(structure, signs, place):
+        return False
     started = False  # on a grid no thread waits for another before the last parallel loop has ended
     for loop in structure.loops:
         sign = signs[place[loop.iterator]]
@@ -71,3 +73,19 @@ def _keeps_apart(structure: NestLoops, signs: Signs, place: dict[str, int], last
             return True
         started = started or loop.name in structure.parallel
     return True
+
+
+def _stays(structure: NestLoops, signs: Signs, place: dict[str, int]) -> bool:
+    """Whether what the loops around the parallel ones of a team carry is covered by a barrier further in, or on one
+    thread (see `schedule.teams`). Only rectangular nests without partial tiles have the same iterations each time."""
+    names = [loop.name for loop in structure.loops]
+    covered = max(map(names.index, structure.barriers), default=0)
+    extents = {i: count.extent for i, count in structure.nest.counts.items()}
+    alike = structure.nest.box and all(
+        loop.within is None or (extent := extents[loop.iterator]) is None or extent % loop.within == 0
+        for loop in structure.loops
+    )
+    static = structure.omp_schedule.partition(",")[0] in ("", "static")
+    moves = any(signs[place[structure.loop(name).iterator]] for name in structure.parallel)
+    carried = any(signs[place[loop.iterator]] for loop in structure.loops[covered : structure.parallel_positions[0]])
+    return not carried or (static and alike and not moves)

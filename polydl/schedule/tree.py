@@ -92,6 +92,11 @@ class Member:
     """Per statement the name of the nest's loop that it is, where several nests share it; None: `name`."""
     diagonal: bool = False
     """Over wavefronts: the sum of a loop over tiles and the next one of its band (`schedule.passes`)."""
+    team: bool = False
+    """One team of threads runs it: each thread all of its iterations, and its own of the parallel loops inside. Threads
+    wait for each other at the ends of loops that have a `barrier`, and nowhere else (`schedule.teams`)."""
+    barrier: bool = False
+    """The threads of the team wait for each other at its end."""
     _texts: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def called(self, statement: str) -> str:

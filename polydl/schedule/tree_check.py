@@ -22,6 +22,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
 from polydl.schedule.loops import registers
 from polydl.schedule.part_storage import overlapping, part_storage
+from polydl.schedule.teams import crossed
 from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
 
@@ -89,7 +90,8 @@ def _broken(
             if wrong_pair is not None:
                 return str(wrong_pair)
     return (
-        _split_sums(tree)
+        crossed(scop, of, tree, ways, schedule, timed)
+        or _split_sums(tree)
         or _starts(tree, of)
         or _mixed(scop, of, schedule, timed)
         or _handed_on(scop, of, ways, timed)

@@ -43,7 +43,7 @@ def _plain(node: Node) -> bool:
         case Kernel() | Copy():
             return False
         case Band(members, child):
-            return all(m.share == ALONE and m.names is None for m in members) and _plain(child)
+            return all(m.share == ALONE and m.names is None and not m.team for m in members) and _plain(child)
         case Sequence(children):
             return all(map(_plain, children))
 

@@ -12,7 +12,7 @@ from polydl import pipeline
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.schedule.loops import Loop, start
-from polydl.schedule.uneven import busiest_share
+from polydl.schedule.uneven import shares as shares_of
 
 LOWER = "for (int i = 0; i < {n}; i++) for (int j = 0; j <= i; j++) x[i] = x[i] + a[i][j];"
 UPPER = "for (int i = 0; i < {n}; i++) for (int j = i; j < {n}; j++) x[i] = x[i] + a[i][j];"
@@ -45,15 +45,16 @@ def test_the_busiest_thread_against_counting(body: str, n: int, threads: int, st
     whole, more = divmod(len(tiles), threads)
     ends = [thread * whole + min(thread, more) for thread in range(threads + 1)]
     shares = [sum(tiles[low:high]) for low, high in itertools.pairwise(ends)]
-    expected = max(shares) * threads / sum(shares) if threads <= len(tiles) and not nest.box else 1.0
-    assert busiest_share(nest, Loop("i", "i", step, None), threads) == pytest.approx(expected)
+    known = threads <= len(tiles) and not nest.box
+    expected = [share * threads / sum(shares) if known else 1.0 for share in shares]
+    assert shares_of(nest, Loop("i", "i", step, None), threads) == pytest.approx(expected)
 
 
 def test_what_is_not_known_is_even() -> None:
     (nest,) = pipeline.rank(text(LOWER, 100), "small", "epyc-zen5", threads=2).nests
-    assert busiest_share(nest, Loop("i.1", "i", 1, 10), 2) == 1.0
-    assert busiest_share(nest, start(nest).loops[0], 1) == 1.0
-    assert busiest_share(nest, start(nest).loops[0], 101) == 1.0
+    assert shares_of(nest, Loop("i.1", "i", 1, 10), 2) == (1.0,) * 2
+    assert shares_of(nest, start(nest).loops[0], 1) == (1.0,)
+    assert shares_of(nest, start(nest).loops[0], 101) == (1.0,) * 101
 
 
 TRIANGLE = """
@@ -79,14 +80,24 @@ def test_triangles_are_shared_out_as_threads_are_ready() -> None:
     uneven = [s for s in made if s.loop(s.parallel[0]).iterator == "i"]
     assert uneven
     for structure in made:
-        share = busiest_share(structure.nest, structure.loop(structure.parallel[0]), 2)
-        assert structure.omp_schedule.startswith("dynamic,") == (share >= 1.1)
+        share = max(shares_of(structure.nest, structure.loop(structure.parallel[0]), 2))
+        assert structure.omp_schedule.startswith(("dynamic,", "guided,")) == (share >= 1.1)
     square = TRIANGLE.replace("j <= i", "j < 200")
     assert not any(
         "dynamic" in s.omp_schedule
         for v in pipeline.rank(square, "small", "epyc-zen5", threads=2)
         for s in v.structures
     )
+
+
+@pytest.mark.parametrize(("columns", "guided"), [("j <= i", True), ("j < 200 - i", False)])
+def test_guided_where_the_long_rows_come_last(columns: str, guided: bool) -> None:
+    """Its first piece is a thread's share of the iterations: more than a thread's share of the work, where these are
+    the long ones."""
+    ranking = pipeline.rank(TRIANGLE.replace("j <= i", columns), "small", "epyc-zen5", threads=2)
+    clauses = {s.omp_schedule.partition(",")[0] for v in ranking for s in v.structures}
+    assert "dynamic" in clauses
+    assert ("guided" in clauses) == guided
 
 
 def test_the_loop_string_says_it_and_names_the_variant() -> None:

@@ -10,7 +10,7 @@ from polydl.lower.ctree import For, Marked, Node, Way, names, with_children
 def collapsed(node: Node) -> Node:
     """Code in which each mark of parallel loops says how many can be collapsed: directly nested, rectangular."""
     node = with_children(node, collapsed)
-    if isinstance(node, Marked) and node.way in (Way.PARALLEL, Way.CURVE):
+    if isinstance(node, Marked) and node.way in (Way.PARALLEL, Way.CURVE, Way.SHARE):
         return replace(node, loops=max(1, _rectangular(node.body)))
     return node
 

@@ -54,6 +54,14 @@ class Threads:
                     return self(node, replace(mark, way=Way.PARALLEL))
                 self.prologue.extend(made.prologue)
                 return made.code
+            case Marked(Way.TEAM, body):
+                return Block((Pragma("omp parallel"), Scope((self(body),))))
+            case Marked(Way.WAIT, body):
+                return Block((self(body), Pragma("omp barrier")))
+            case Marked(Way.THREAD) if mark is not None and mark.way is Way.SHARE:
+                # The shared loops have one iteration, and are no loops: all threads would run it.
+                once = f"{self.prefix}once"
+                return self(For(once, "int", Int(0), Binary("<", Name(once), Int(1)), Int(1), node), mark)
             case Marked(Way.THREAD, body) if self.own:
                 inside = self(body)
                 parts = (*(one for one in self.own if _is_needed(one, inside)), inside, *self.ends)
@@ -75,6 +83,8 @@ class Threads:
         if mark.way is Way.SIMD:
             return f"omp simd{mark.clauses}"
         collapse = f" collapse({mark.loops})" if mark.loops > 1 else ""
+        if mark.way is Way.SHARE:
+            return f"omp for{collapse}{mark.clauses}"
         # No compiler takes vector forms of functions in a loop unless it is told to.
         simd = " simd" if mark.loops == 1 and is_straight(body) and vector_calls(body, self.source) else ""
         return f"omp parallel for{simd}{collapse}{mark.clauses}"

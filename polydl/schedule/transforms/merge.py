@@ -80,7 +80,8 @@ def shareable(tree: Node) -> bool:
 
 
 def _fixed(member: Member) -> bool:
-    return member.unroll or member.run in (Run.SIMD, Run.SUM) or bool(member.share.grid) or bool(member.share.curve)
+    shared = bool(member.share.grid) or member.share.curve or member.team
+    return member.unroll or member.run in (Run.SIMD, Run.SUM) or shared
 
 
 def _calls(node: Node) -> bool:
@@ -93,7 +94,9 @@ def _alike(one: Member, other: Member, *, any_run: bool) -> None:
     if one.tile != other.tile:
         raise IllegalVariant(f"loops that are tiled differently cannot be shared: by {one.tile} and by {other.tile}")
     if _fixed(one) or _fixed(other):
-        raise IllegalVariant("a loop of a thread grid, along a curve, in vectors or written out cannot be shared")
+        raise IllegalVariant(
+            "a loop of a thread grid, along a curve, with nowait, in vectors or written out cannot be shared"
+        )
     if not any_run and (one.run is not other.run or one.share != other.share):
         raise IllegalVariant("a loop that is parallel in one nest and not in another cannot be shared")
 

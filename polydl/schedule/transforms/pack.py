@@ -57,6 +57,11 @@ class Pack(LoopTransform, frozen=True):
             raise InputError(f"'{self.operand}' can only be packed whole ahead of time, not inside of a loop")
         if structure.parallel and structure.parallel_positions[0] < depth <= structure.parallel_positions[-1]:
             raise InputError("no copy can be made between collapsed loops")
+        if structure.nowait and 0 < depth <= structure.parallel_positions[0]:
+            raise InputError(
+                f"{self.operand} is copied between loops whose threads do not wait for each other",
+                hint="copies before all loops, or inside of the parallel ones, go with nowait",
+            )
         return structure.after(self, packs=(*structure.packs, Packed(self.operand, self.after, self.function)))
 
 

@@ -37,6 +37,7 @@ class Parallelize(LoopTransform, frozen=True):
     requires:  no dependence (accumulations included) is carried by these loops; on a grid none between iterations
                that differ in one of them, whatever sequential loop between them carries it; between blocks of the
                `summed` loop accumulations, and nothing else
+    nowait:    #pragma omp parallel / { for k: #pragma omp for schedule(static) nowait / for i: for j }
     entries:   rows of a sparse matrix in parts, found by bisection / #pragma omp parallel for schedule(static, 1) /
                for part in [0, threads): for i in part
     source:    PARLOOPER's two ways of parallelisation (Georganas et al., 2023)
@@ -53,11 +54,15 @@ class Parallelize(LoopTransform, frozen=True):
     ways: tuple[int, ...] = ()
     """On a grid into how many blocks each loop is cut."""
     barriers: tuple[str, ...] = ()
-    """Loops at whose end all threads wait. None of them is inside a parallel loop, and each parallel loop ends in a
-    barrier anyway: these are kept as a part of the variant's text only."""
+    """Loops at whose end all threads wait; none of them is inside a parallel loop. Without `nowait` each parallel loop
+    ends in a barrier anyway: these are kept as a part of the variant's text only."""
     summed: str = ""
     """On a grid the reduction loop whose blocks have a copy of the output each: the sums are reassociated, in the same
     way for any number of threads; empty: none."""
+    nowait: bool = False
+    """One team of threads for all loops from the outermost one on, whose threads wait for each other at the ends of
+    `barriers` and nowhere else: what a loop around the parallel ones carries must be covered by a barrier further in,
+    or stay with one thread, which OpenMP promises of equal iterations of a static schedule only."""
 
     def applied(self, structure: NestLoops) -> NestLoops:
         at = [structure.loops.index(structure.loop(name)) for name in self.loops]
@@ -80,6 +85,8 @@ class Parallelize(LoopTransform, frozen=True):
             )
         if any(structure.loops.index(structure.loop(name)) > at[0] for name in self.barriers):
             raise InputError("a barrier inside a parallel loop", hint="OpenMP allows none there")
+        if self.nowait:
+            _check_nowait(structure, self, at[0])
         return structure.after(
             self,
             parallel=self.loops,
@@ -87,6 +94,21 @@ class Parallelize(LoopTransform, frozen=True):
             summed=self.summed,
             omp_schedule=self.schedule,
             barriers=self.barriers,
+            nowait=self.nowait,
+        )
+
+
+def _check_nowait(structure: NestLoops, parallelize: Parallelize, outside: int) -> None:
+    """`outside`: how many loops are around the parallel ones."""
+    if not outside:
+        raise InputError(
+            "nothing to leave out a barrier of: no loop is around the parallel ones",
+            hint="nowait is for loops that threads run again and again, as in cAb@nowait",
+        )
+    if parallelize.summed or parallelize.schedule in (HILBERT, BY_ENTRIES):
+        raise InputError(
+            f"nowait beside {'copies of the output' if parallelize.summed else parallelize.schedule}",
+            hint="it takes loops that OpenMP divides, or a thread grid",
         )
 
 
@@ -146,9 +168,10 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             if not _collapses(structure, start, end):
                 limits.pruned[RAGGED] += 1
                 break
-            schedule = _shared_out(structure, structure.loops[start:end], limits)
-            parallel = Parallelize(tuple(names[start:end]), schedule)
-            made = parallel.applied(structure)
+            made, *others = (
+                Parallelize(tuple(names[start:end]), schedule).applied(structure)
+                for schedule in _shared_out(structure, structure.loops[start:end], limits)
+            )
             if not is_legal(made, legality):
                 break
             starts += end == start + 1
@@ -156,6 +179,7 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             work = work * trip if trip is not None else work * threads * _CHUNKS
             if trip != 1 and (work >= threads or end == len(names)):
                 yield made
+                yield from others
             else:
                 limits.pruned[IDLE] += 1
             if work >= threads * _CHUNKS or (work >= threads and work % threads == 0 and trip is not None):
@@ -174,18 +198,25 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
         yield structure
 
 
-def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> str:
-    """OpenMP's schedule of neighbouring loops: their iterations take about the same time, except those of segments, of
+def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> tuple[str, ...]:
+    """OpenMP's schedules of neighbouring loops: their iterations take about the same time, except those of segments, of
     which only data know how long they are, and of triangles, where some are longer. Collapsed loops of a triangle have
-    iterations that are alike, and each thread has as many of them."""
+    iterations that are alike, and each thread has as many of them.
+
+    `guided` begins with pieces as large as a thread's share, and goes over to small ones: that takes fewer of them, and
+    is as even, where the first iterations are not longer than the mean.
+    """
     if len(loops) == 1 and _over_rows(structure, loops[0]):
-        return BY_ENTRIES
-    if not structure.over_segment and (len(loops) > 1 or limits.busiest_share(loops[0]) < _UNEVEN):
-        return ""
+        return (BY_ENTRIES,)
+    shares = limits.shares(loops[0]) if len(loops) == 1 else (1.0,)
+    if not structure.over_segment and max(shares) < _UNEVEN:
+        return ("",)
     threads = limits.threads
     counts = [trips(structure.nest, loop) for loop in loops]
     iterations = math.prod(_CHUNKS * threads * _PIECES if count is None else count for count in counts)
-    return f"dynamic,{max(1, iterations // (threads * _PIECES))}"
+    piece = max(1, iterations // (threads * _PIECES))
+    first = max(shares) >= _UNEVEN > shares[0]
+    return (f"dynamic,{piece}", *([f"guided,{piece}"] if first else []))
 
 
 def _over_rows(structure: NestLoops, loop: Loop) -> bool:
