@@ -28,7 +28,7 @@ from polydl.prove.printed_program import WRITES, Pointer, Printed, Program, valu
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
 from polydl.prove.symbolic_values import Chosen, Integer, Literal, Load, Made, chosen_arrays, loads
-from polydl.prove.teams import check_teams
+from polydl.prove.team_order import check_teams
 from polydl.prove.unfold import unfolded
 from polydl.prove.word_copies import check_corrections, leave_out_padding
 from polydl.rewrite.canonical import Canonical

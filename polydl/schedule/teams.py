@@ -130,8 +130,10 @@ def _private_storage(scop: Scop, of: Mapping[str, Statement], ways: Mapping[str,
     private = private_storage(scop)
     for name, path in ways.items():
         place = _place(path)
-        for array in {access.array for access in of[name].accesses} & set(private) if place is not None else ():
-            loops = [path[p] for p in place[1]]
+        if place is None:
+            continue
+        loops = [path[p] for p in place[1]]
+        for array in dict.fromkeys(access.array for access in of[name].accesses if access.array in private):
             if not any(
                 isinstance(m, Member) and by_iteration(scop, array, private[array], m.affs[name]) for m in loops
             ):

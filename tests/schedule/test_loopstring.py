@@ -194,8 +194,8 @@ def test_refused_with_the_place(loops: str, sizes: str, file: str, column: int, 
 
 
 def same(a: NestLoops, b: NestLoops) -> bool:
-    return (a.loops, a.parallel, a.kernel, a.packs, a.grid, a.omp_schedule, a.barriers) == (
-        b.loops, b.parallel, b.kernel, b.packs, b.grid, b.omp_schedule, b.barriers
+    return (a.loops, a.parallel, a.kernel, a.packs, a.grid, a.omp_schedule, a.barriers, a.nowait) == (
+        b.loops, b.parallel, b.kernel, b.packs, b.grid, b.omp_schedule, b.barriers, b.nowait
     )  # fmt: skip
 
 
@@ -338,8 +338,8 @@ def test_ids_without_the_new_fields_stay() -> None:
 
 
 def test_the_string_of_the_readme_is_taken_apart() -> None:
-    found, clause = levels(Written("bC{R:16}aB{C:4}c b|", "-"))
-    assert clause == ""
+    found, clause, nowait = levels(Written("bC{R:16}aB{C:4}c b|", "-"))
+    assert clause == "" and not nowait
     assert [(x.letter, x.parallel, x.axis, x.ways, x.barrier, x.at) for x in found] == [
         ("b", False, "", 0, False, 0),
         ("c", True, "R", 16, False, 1),
