@@ -5,10 +5,12 @@ python experiments/sparse.py --json sparse.json [--only NAME]… [--seconds S] [
 y = A x in float, A by rows of blocks (`polydl.sparse_rows`), x and y row by row. polydl compiles the loops as they are
 in the first place written, for the number of rows and columns and any pattern; CSR stands for blocks of 1 x 1. The
 peers are torch's products with the same matrix in BSR and CSR (MKL), with the dense one, polydl's own dense product,
-and scipy's in CSR where scipy is installed. Names that begin with `matvec` are of a large sparse matrix times a vector,
-and `sampled` of products of rows at the entries of a pattern, which have no dense twin. `read` is a sum over an array
-of as many bytes as the operands and the result have together, `gather` one over the rows that a sampled product reads.
-The part of the roofline is the longer one of `read` and the operations at the peak, over polydl's time.
+and scipy's in CSR where scipy is installed. Names that end in `bf16` or `int8` are of such elements, with sums of
+float and of int, beside torch's products with results of bf16, and its dense one of bytes. Names that begin with
+`matvec` are of a large sparse matrix times a vector, and `sampled` of products of rows at the entries of a pattern,
+which have no dense twin. `read` is a sum over an array of as many bytes as the operands and the result have together,
+`gather` one over the rows that a sampled product reads. The part of the roofline is the longer one of `read` and the
+operations at the peak, over polydl's time.
 
 All take turns in one process with one OpenMP runtime; a figure is the median of the ratios within a round. Each result
 is held against the product in double precision. Rows are written as they come; those that are in the file already are
@@ -41,6 +43,9 @@ from operators import _timed as timed
 from operators import difference
 from output import commit, machine
 
+from polydl.model.types import I8, U8
+from polydl.target.products import DOT_8, DOT_BF16, FMA, Product
+
 CSR = """
 void product(const int ptr[restrict N + 1], const int *restrict idx, const float *restrict val,
              const float x[restrict M][K], float y[restrict N][K])
@@ -55,8 +60,8 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const float
 }
 """
 BSR = """
-void product(const int ptr[restrict N + 1], const int *restrict idx, const float (*restrict val)[B][B],
-             const float x[restrict M][B][K], float y[restrict N][B][K])
+void product(const int ptr[restrict N + 1], const int *restrict idx, const ELEMENT (*restrict val)[B][B],
+             const ELEMENT x[restrict M][B][K], SUM y[restrict N][B][K])
 {
     for (int i = 0; i < N; i++) {
         for (int r = 0; r < B; r++)
@@ -66,7 +71,7 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const float
             for (int r = 0; r < B; r++)
                 for (int j = 0; j < K; j++)
                     for (int c = 0; c < B; c++)
-                        y[i][r][j] += val[p][r][c] * x[idx[p]][c][j];
+                        y[i][r][j] += OF(val[p][r][c]) * OF(x[idx[p]][c][j]);
     }
 }
 """
@@ -110,16 +115,39 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const float
 }
 """
 DENSE = """
-void product(const float a[restrict N][M], const float x[restrict M][K], float y[restrict N][K])
+void product(const ELEMENT a[restrict N][M], const ELEMENT x[restrict M][K], SUM y[restrict N][K])
 {
     for (int i = 0; i < N; i++)
         for (int j = 0; j < K; j++) {
             y[i][j] = 0;
             for (int k = 0; k < M; k++)
-                y[i][j] += a[i][k] * x[k][j];
+                y[i][j] += OF(a[i][k]) * OF(x[k][j]);
         }
 }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Types of a product of blocks."""
+
+    macros: str
+    """C: the types of elements and of sums, and an element in the type of the sum."""
+    element: str
+    """torch's name of the type of elements, of which there are whole numbers but for float."""
+    sums: str
+    factor: Product = FMA
+    """The inner product whose peak the operations are compared with."""
+
+
+KINDS: Mapping[str, Kind] = {
+    "float": Kind("#define ELEMENT float\n#define SUM float\n#define OF(x) x\n", "float32", "float32"),
+    "bf16": Kind(
+        "#include <polydl.h>\n#define ELEMENT polydl_bf16\n#define SUM float\n#define OF(x) polydl_to_float(x)\n",
+        "bfloat16", "float32", DOT_BF16,
+    ),
+    "int8": Kind("#define ELEMENT signed char\n#define SUM int\n#define OF(x) x\n", "int8", "int32", DOT_8[U8, I8]),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +160,13 @@ class Work:
     density: float
     pattern: str
     columns: int
+    kind: str = "float"
+    """Of `KINDS`."""
 
     @property
     def name(self) -> str:
-        return f"{self.rows}x{self.inner}-{self.pattern}-{self.block}-{self.density:g}-{self.columns}"
+        kind = f"-{self.kind}" if self.kind != "float" else ""
+        return f"{self.rows}x{self.inner}-{self.pattern}-{self.block}-{self.density:g}-{self.columns}{kind}"
 
     def matrix(self) -> np.ndarray:
         """With blocks of random numbers: as likely everywhere, more in each next row, or near the diagonal."""
@@ -149,7 +180,9 @@ class Work:
             place = np.arange(down)[:, None] * across / down
             kept = abs(np.arange(across)[None] - place) <= self.density * across / 2
         blocks = np.kron(kept, np.ones((self.block, self.block)))
-        return (rng.standard_normal((self.rows, self.inner)) * blocks).astype(np.float32)
+        shape = (self.rows, self.inner)
+        values = rng.standard_normal(shape) if self.kind == "float" else rng.choice((-3, -2, -1, 1, 2, 3), shape)
+        return (values * blocks).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +238,8 @@ WORKS = [
     *(Work(2048, 2048, 16, density, "uniform", 256) for density in (0.9, 0.1)),
     *(Work(768, 3072, block, density, "uniform", 256) for block in (1, 8, 32) for density in (0.2, 0.1)),
     *(Work(2048, 2048, block, 0.1, "uniform", 2048) for block in (1, 8)),
+    *(Work(2048, 2048, block, density, "uniform", 256, kind)
+      for kind in ("bf16", "int8") for block in (8, 32, 64) for density in (0.9, 0.2, 0.1)),
 ]  # fmt: skip
 MATVECS = [
     *(Matvec(50_000, entries, pattern, type_) for type_ in ("float", "double")
@@ -258,6 +293,8 @@ class Case:
     peers: Mapping[str, Callable[[], object]]
     exact: Any
     """The result in double precision, a tensor."""
+    factor: Product = FMA
+    """The inner product whose peak it is compared with."""
 
 
 def product(work: Work, given: argparse.Namespace) -> Case:
@@ -266,32 +303,42 @@ def product(work: Work, given: argparse.Namespace) -> Case:
 
     import polydl
 
-    matrix, b = work.matrix(), work.block
+    matrix, b, kind = work.matrix(), work.block, KINDS[work.kind]
     ptr, idx, val = polydl.sparse_rows(matrix, (b, b))
-    rng = np.random.default_rng(8)
-    x, y = rng.standard_normal((work.inner, work.columns)).astype(np.float32), np.zeros((work.rows, work.columns), "f")
+    rng, wide = np.random.default_rng(8), (work.inner, work.columns)
+    x = rng.standard_normal(wide) if work.kind == "float" else rng.integers(-4, 5, wide)
+    element = getattr(torch, kind.element)
+    a, x, val = (torch.from_numpy(one.astype(np.float32)).to(element) for one in (matrix, x, val))
+    y = torch.zeros(work.rows, work.columns, dtype=getattr(torch, kind.sums))
     options: dict[str, Any] = {"tune": not given.no_tune, "threads": given.threads}
     sizes = {"N": work.rows // b, "M": work.inner // b}
     if work.columns > 1:
         text, sizes = CSR if b == 1 else BSR, sizes | {"K": work.columns}
     else:
         text = MATVEC.replace("TYPE", "float") if b == 1 else BSR_VECTOR
-    kernel = polydl.compile(f"#define B {b}\n{text}", sizes, **options)
-    own = polydl.compile(DENSE, {"N": work.rows, "M": work.inner, "K": work.columns}, **options | {"tune": False})
+    kernel = polydl.compile(f"#define B {b}\n{kind.macros}{text}", sizes, **options)
+    own = polydl.compile(
+        kind.macros + DENSE, {"N": work.rows, "M": work.inner, "K": work.columns}, **options | {"tune": False}
+    )
     shape = tuple(n for n, kept in ((-1, True), (b, b > 1), (work.columns, work.columns > 1)) if kept)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x.reshape(shape), "y": y.reshape(shape)}
-    full = {"a": torch.from_numpy(matrix), "x": torch.from_numpy(x), "y": torch.zeros(work.rows, work.columns)}
-    csr = full["a"].to_sparse_csr()
-    bsr = full["a"].to_sparse_bsr((b, b))
-    operations = 2.0 * val.size * work.columns
+    operations = 2.0 * val.numel() * work.columns
     peers = {
-        "own dense": direct(own, full, given.threads),
-        "dense": lambda: full["a"] @ full["x"],
-        "bsr": lambda: bsr @ full["x"],
-        "csr": lambda: csr @ full["x"],
-        **of_scipy(matrix, x, operations),
+        "own dense": direct(own, {"a": a, "x": x, "y": torch.zeros_like(y)}, given.threads),
+        **of_torch(a, x, b),
+        **(of_scipy(matrix, x.numpy(), operations) if work.kind == "float" else {}),
     }
-    return Case(work.name, operations, kernel, arrays, peers, full["a"].double() @ full["x"].double())
+    return Case(work.name, operations, kernel, arrays, peers, a.double() @ x.double(), kind.factor)
+
+
+def of_torch(a: Any, x: Any, block: int) -> dict[str, Callable[[], object]]:
+    """torch's products of a dense matrix, in blocks, and in rows. Those of bytes are dense."""
+    import torch
+
+    if a.dtype is torch.int8:
+        return {"dense": lambda: torch._int_mm(a, x)}
+    csr, bsr = a.to_sparse_csr(), a.to_sparse_bsr((block, block))
+    return {"dense": lambda: a @ x, "bsr": lambda: bsr @ x, "csr": lambda: csr @ x}
 
 
 def matvec(work: Matvec, given: argparse.Namespace) -> Case:
@@ -362,23 +409,23 @@ def row_of(case: Case, given: argparse.Namespace) -> Row:
 
     kernel, arrays = case.kernel, case.arrays
     kernel(*(arrays[p.name] for p in kernel.signature.parameters if p.is_array))
-    result = torch.from_numpy(arrays["y"])
+    result = torch.as_tensor(arrays["y"])
     error = difference([result.reshape(case.exact.shape)], [case.exact])
     if len(runtimes := openmp_runtimes()) > 1:
         sys.exit(f"several OpenMP runtimes are loaded, which spoils every timing: {', '.join(runtimes)}")
     if given.untimed:
         return Row(case.name, case.operations, {}, kernel.made.recipe, error)
-    tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    tensors = {key: torch.as_tensor(array) for key, array in arrays.items()}
     contenders = {"polydl": direct(kernel, tensors, given.threads), **case.peers, "read": reads(arrays)}
     times = timed(contenders, given.rounds, given.turn_seconds)
-    factor = 0.5 if arrays["val"].dtype == np.float64 else 1.0
-    return Row(case.name, case.operations, times, kernel.made.recipe, error, factor * peak() * 1e9)
+    factor = 0.5 if tensors["val"].dtype == torch.float64 else 1.0
+    return Row(case.name, case.operations, times, kernel.made.recipe, error, factor * peak(case.factor) * 1e9)
 
 
 @cache
-def peak() -> float:
-    """Of FMAs on floats, GFLOP/s."""
-    return peak_gflops()
+def peak(factor: Product) -> float:
+    """Of an inner product, or of FMAs on floats, GFLOP/s."""
+    return peak_gflops(product=factor)
 
 
 def table(rows: Sequence[Row]) -> str:

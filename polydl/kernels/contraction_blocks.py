@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from polydl.dependences.nests import Nest
+from polydl.kernels.direct_reads import instructions_of_b
 from polydl.kernels.family import Cycles
 from polydl.kernels.microkernel import Microkernel, generate
 from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction, shared_taps
@@ -18,7 +20,7 @@ from polydl.schedule.grouping import grouping
 from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.target.isa import Isa
 from polydl.target.products import BYTES, DOT_8, FMA, MATRICES, SINGLE, Product, in_matrices, inner_product, of_bytes
-from polydl.target.schemes import scheme_of
+from polydl.target.schemes import scheme_of, tile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,15 @@ class ContractionUse:
     """What the calls pass, which is decided when operands and what is fused have their places; its block is a shape's.
     None: not yet."""
 
+    @property
+    def narrow(self) -> bool:
+        """Whether elements are converted, or put together in words, when they are read."""
+        return self.direct and not self.left.element is self.right.element is self.element
+
+    def in_matrices(self, scheme: str) -> Product | None:
+        """Its product of a scheme of `MATRICES`; None where there is none."""
+        return in_matrices(scheme, self.left.element, self.right.element, self.element, direct=self.direct)
+
     def told(self, product: str) -> ContractionUse:
         """The same with the inner product that a microkernel was told to take (`Microkernel.product`)."""
         if product == BYTES:
@@ -73,7 +84,7 @@ class ContractionUse:
             assert a is not None and b is not None
             return replace(self, product=DOT_8[a, b])
         if product in MATRICES:
-            tiles = in_matrices(product, self.left.element, self.right.element, self.element)
+            tiles = self.in_matrices(product)
             assert tiles is not None
             longest = max((extent or 0 for extent in self.reduction_extents), default=0)
             return replace(self, product=tiles, filled=_filled(longest, scheme_of(tiles).depth(tiles)))
@@ -116,8 +127,11 @@ class Contractions:
         """For each number of vectors the block that loses least to remainders and ports, by `price`."""
         best: dict[int, tuple[tuple[float, float], int]] = {}
         scheme = scheme_of(use.product)
+        whole = use.direct and tile_of(use.product) is not None
         for block in scheme.blocks(_core(use, isa), use.element):
             m, n = scheme.cut(block, use.row_extent, use.column_extent)
+            if whole and (use.row_extent is None or use.row_extent % m):
+                continue  # A is read as it is, and has no rows beyond its last
             offer = price(use, Block(m, n), isa), m
             best[n] = min(best.get(n, offer), offer)
         return [Block(m, n) for _, n, m in sorted((cost, n, m) for n, (cost, m) in best.items())]
@@ -138,13 +152,18 @@ class Contractions:
     def cycles(self, use: ContractionUse, shape: Block, isa: Isa) -> Cycles:
         """A step is one of the reductions over all rows and columns, an extent that is not known being a block's: a
         part of one where groups of iterations are multiplied at once. C is loaded and stored once per
-        block. The pipeline of FMAs fills and drains once per call."""
+        block. The pipeline of FMAs fills and drains once per call. Vectors of B that are put together as they are read
+        are so once for all rows of a block that stays in registers."""
         rows, columns = _extents(use, shape)
-        isa = _core(use, isa)
+        core = _core(use, isa)
         scheme = scheme_of(use.product)
         block = (shape.m, shape.n)
-        step = use.filled * scheme.cycles(isa, use.element, block, rows, columns) / use.product.group
-        return Cycles(step, scheme.stores(isa, use.element, block), float(2 * isa.latency))
+        step = use.filled * scheme.cycles(core, use.element, block, rows, columns)
+        if use.narrow:
+            times = math.ceil(rows / scheme.rows_held(core, use.element, block))
+            vectors = times * -(-columns // isa.lanes(use.element))
+            step += vectors * instructions_of_b(use.product) / isa.fmas
+        return Cycles(step / use.product.group, scheme.stores(core, use.element, block), float(2 * core.latency))
 
     def emit(self, use: ContractionUse, shape: Block) -> Microkernel:
         return generate(_specified(use, shape))

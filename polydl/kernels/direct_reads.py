@@ -23,11 +23,20 @@ class DirectReads:
     b_row: int | None = 0
     """Elements between rows of B that are side by side in a word; None: argument of the function."""
 
+    def between(self, rows: int) -> int | None:
+        """Elements of B from one row to another one so many further on; None: argument of the function."""
+        return None if self.b_row is None else self.b_row * rows
+
 
 def read_b(direct: DirectReads, product: Product, sums: ElementType) -> str:
     """The name of the function that loads a vector of B."""
     kind = f"words{product.group}" if product.in_words else f"as_{sums.name}"
     return f"polydl_{kind}_{direct.b.c.replace(' ', '_')}"
+
+
+def instructions_of_b(product: Product) -> int:
+    """That make a vector of what is loaded of B: conversions of the elements of a word, shifts, and what joins them."""
+    return 3 * product.group - 2
 
 
 def element_of_a(direct: DirectReads, text: str) -> str:

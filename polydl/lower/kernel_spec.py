@@ -83,7 +83,10 @@ def microkernel_spec(
         Reduction(constant(steps_of(groups, call, loop), call.domain), stride("A", a, loop), stride("B", b, loop))
         for loop in kernel.reductions
     ) + tuple(_within(scop, one, groups, of_left=a is found.left) for one in found.within)
-    if groups.words > 1:
+    direct = _direct(found, groups, a, b)
+    if groups.words > 1 and direct is not None:
+        reductions += (Reduction(groups.words, 1, direct.between(groups.product.group)),)
+    elif groups.words > 1:
         a_step, b_step = (packs[role].word_stride if role in packs else 1 for role in ("A", "B"))
         reductions += (Reduction(groups.words, a_step, b_step),)
     a_m = 0 if rows is None else packs["A"].width_stride if "A" in packs else given(stride_of(nest, a, rows))
@@ -121,7 +124,7 @@ def microkernel_spec(
         window=window,
         scalar_b=window > 0 and b.strides[_columns(structure)] != 1,
         long=scop.long,
-        direct=_direct(found, groups, a, b),
+        direct=direct,
     )
 
 
@@ -131,9 +134,10 @@ def _within(scop: Scop, one: Within, groups: Grouping, *, of_left: bool) -> Redu
     types = [scop.arrays[table].element.c if table else "" for table in tables]
     (a, b), (a_table, b_table) = (strides, types) if of_left else (strides[::-1], types[::-1])
     a_step, b_step, group = given(a), given(b), groups.product.group if groups.within else 1
-    if one.iterator == groups.within:  # of A one word, of B as many rows
+    if one.iterator == groups.within:  # of A the words of a step, of B as many rows as they have elements
         assert one.extent is not None and a_step == 1, "says `grouping`"
-        return Reduction(one.extent // group, 1, None if b_step is None else b_step * group)
+        rows = group * groups.words
+        return Reduction(one.extent // rows, groups.words, None if b_step is None else b_step * rows)
     return Reduction(one.extent, None if a_step is None else a_step // group, b_step, a_table, b_table)
 
 

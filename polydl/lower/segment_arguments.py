@@ -39,19 +39,21 @@ class SegmentArguments:
 
     def strides(self, at: Place) -> list[Expr]:
         """Arguments for the number of entries, for strides that the function is not made for, and for the distance of
-        the rows of B that are in a word."""
-        found: list[Expr] = []
+        the rows of B that are in neighbouring words of a step, and in a word."""
+        found, words = list[Expr](), list[Expr]()
+        group, in_step = self.groups.product.group, self.groups.words
         for one in self.found.within:
             if one.extent is None:
                 found.append(Binary("-", Paren(Text(self.segment.last)), Name(self._first)))
             a, b = (self._of(one, left=left)[0] for left in (self.left_is_a, not self.left_is_a))
             found += [] if isinstance(a, int) else [at.distance(a)]
-            steps = self.groups.product.group if one.iterator == self.groups.within else 1
-            found += [] if isinstance(b, int) else [times(at.distance(b), Int(steps)) if steps > 1 else at.distance(b)]
-        rows = [
-            self._of(one, left=not self.left_is_a)[0] for one in self.found.within if one.iterator == self.groups.within
-        ]
-        return [*found, *(at.distance(row) for row in rows if not isinstance(row, int))]
+            if isinstance(b, int):
+                continue
+            row, grouped = at.distance(b), one.iterator == self.groups.within
+            found.append(_multiple(row, group * in_step if grouped else 1))
+            if grouped:
+                words = [_multiple(row, group), row][in_step == 1 :]
+        return [*found, *words]
 
     @property
     def tables(self) -> list[Expr]:
@@ -76,6 +78,10 @@ class SegmentArguments:
     @staticmethod
     def _of(one: Within, *, left: bool) -> tuple[Stride, str]:
         return (one.left, one.left_table) if left else (one.right, one.right_table)
+
+
+def _multiple(distance: Expr, rows: int) -> Expr:
+    return times(distance, Int(rows)) if rows > 1 else distance
 
 
 def bound_names(body: BlackBox, segment: Segment, affine: Callable[[isl.PwAff], Expr]) -> list[Declare]:

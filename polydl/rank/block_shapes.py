@@ -11,10 +11,12 @@ from polydl.kernels.families import NESTS
 from polydl.kernels.family import Cycles
 from polydl.model.types import ElementType
 from polydl.rank.instruction_set import target_isa
+from polydl.rank.plain import ENTRIES
+from polydl.schedule.grouping import grouped_within
 from polydl.schedule.limits import RegisterBlocks
 from polydl.target import Machine
 from polydl.target.isa import Isa
-from polydl.target.products import FMA, MATRICES, SINGLE, in_matrices, preferred
+from polydl.target.products import FMA, MATRICES, SINGLE, preferred
 from polydl.target.schemes import scheme_of
 
 _MOST_OF_TILES = 2
@@ -57,11 +59,11 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
                 (*price(use, b, target), b.m),
                 (use.rows or "", use.columns, b.n),
                 (use.rows, use.columns, b.m, b.n),
-                _spent(family.cycles(use, b, target), use, b),
+                _spent(nest, family.cycles(use, b, target), use, b),
             )
             for family in NESTS
             for one in family.matches(nest)
-            if product not in MATRICES or _has_tiles(one, product, target)
+            if product not in MATRICES or _has_tiles(nest, one, product, target)
             for use in (one.told(product),)
             for b in family.shapes(use, target)
         )
@@ -72,19 +74,27 @@ def register_blocks_for(machine: Machine) -> RegisterBlocks:
     return blocks
 
 
-def _has_tiles(use: ContractionUse, scheme: str, target: Isa) -> bool:
-    """Whether a machine has instructions of a scheme that multiply matrices for a contraction."""
-    product = in_matrices(scheme, use.left.element, use.right.element, use.element)
-    return product is not None and use.rows is not None and use.product.in_words and target.has(product)
+def _has_tiles(nest: Nest, use: ContractionUse, scheme: str, target: Isa) -> bool:
+    """Whether a machine has instructions of a scheme that multiply matrices for a contraction, and whole steps of its
+    reductions where they are within a segment."""
+    product = use.in_matrices(scheme)
+    if product is None or use.rows is None or not use.product.in_words or not target.has(product):
+        return False
+    found = nest.contraction
+    assert found is not None
+    moves = [use.left.strides[loop] for loop in (use.rows, use.columns)]
+    return not use.direct or grouped_within(found, use.left, moves, product) is not None
 
 
-def _spent(cycles: Cycles, use: ContractionUse, block: Block) -> float:
-    """Cycles of a whole contraction in the core: extents that are not known are large."""
+def _spent(nest: Nest, cycles: Cycles, use: ContractionUse, block: Block) -> float:
+    """Cycles of a whole contraction in the core: extents that are not known are large, segments as `plain.ENTRIES`."""
     rows, columns, *reductions = (
         _LARGE if e is None else e for e in (use.row_extent, use.column_extent, *use.reduction_extents)
     )
     calls = math.ceil(rows / block.m) * math.ceil(columns / block.n)
-    return math.prod(reductions) * cycles.step + calls * (cycles.stores + cycles.drain)
+    within = () if nest.contraction is None else nest.contraction.within
+    steps = math.prod(reductions) * math.prod(one.extent or ENTRIES for one in within)
+    return steps * cycles.step + calls * (cycles.stores + cycles.drain)
 
 
 _LARGE = 1024

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polydl.model.contraction import Contraction
+from polydl.model.contraction import Contraction, Operand
+from polydl.model.strides import Stride
 from polydl.schedule.loops import KernelLoops, Loop, NestLoops, trips
 from polydl.target.products import (
     BYTES,
@@ -46,7 +48,8 @@ class Grouping:
     @property
     def words(self) -> int:
         """Words of each operand that one step takes along the reduction with the groups."""
-        return 1 if self.loop is None else self.of(self.loop) // self.product.group
+        grouped = self.loop is not None or self.within
+        return scheme_of(self.product).depth(self.product) // self.product.group if grouped else 1
 
 
 def grouping(structure: NestLoops) -> Grouping:
@@ -78,18 +81,39 @@ def _within(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> Gr
     """Of operands that data choose, which are read where they are: groups of A's neighbours along the innermost
     reduction that has whole groups of them, where all else moves A by whole groups."""
     a, b = (structure.operand(role) for role in ("A", "B"))
-    product = direct_product(a.element, b.element, found.element)
-    if not product.in_words or kernel.product == SINGLE:
+    if kernel.product == SINGLE:
         return Grouping(FMA)
+    moves = [a.strides[loop.iterator] for loop in kernel.all]
+    if kernel.product in MATRICES:
+        product = in_matrices(kernel.product, a.element, b.element, found.element, direct=True)
+        along = None if product is None else grouped_within(found, a, moves, product)
+        if product is not None and along is not None and _in_whole_blocks(structure, kernel, product):
+            return Grouping(product, in_place=True, within=along)
+    product = direct_product(a.element, b.element, found.element)
+    along = grouped_within(found, a, moves, product) if product.in_words else None
+    return Grouping(FMA) if along is None else Grouping(product, in_place=True, within=along)
+
+
+def grouped_within(found: Contraction, a: Operand, moves: Iterable[Stride], product: Product) -> str | None:
+    """The innermost reduction within a segment that has whole steps of a product, where A has the words as it is and
+    all else moves it by whole words: the loops by `moves`. None: there is none."""
     within = {one.iterator: one.left if a is found.left else one.right for one in found.within}
-    moves = [*(a.strides[loop.iterator] for loop in kernel.all), *within.values()]
+    depth = scheme_of(product).depth(product)
     for one in reversed(found.within[1:]):
-        others = list(moves)
-        others.remove(within[one.iterator])
+        others = [*moves, *(stride for iterator, stride in within.items() if iterator != one.iterator)]
         whole = all(isinstance(stride, int) and stride % product.group == 0 for stride in others)
-        if within[one.iterator] == 1 and one.extent is not None and one.extent % product.group == 0 and whole:
-            return Grouping(product, in_place=True, within=one.iterator)
-    return Grouping(FMA)
+        if within[one.iterator] == 1 and one.extent is not None and one.extent % depth == 0 and whole:
+            return one.iterator
+    return None
+
+
+def _in_whole_blocks(structure: NestLoops, kernel: KernelLoops, product: Product) -> bool:
+    """Whether all calls have whole tiles of rows, so that A is read where there are elements of it."""
+    tile = tile_of(product)
+    assert tile is not None, "no product of matrices"
+    extent = None if kernel.rows is None else structure.nest.counts[kernel.rows.iterator].extent
+    whole = structure.nest.box and kernel.m % tile.rows == 0 and kernel.n % tile.columns == 0
+    return whole and extent is not None and extent % kernel.m == 0
 
 
 def copied_bytes(structure: NestLoops, role: str) -> float:

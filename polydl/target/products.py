@@ -216,6 +216,9 @@ TILE_8: Mapping[tuple[ElementType, ElementType], Product] = {
     types: _in_tiles(of, "dpbusd" if of.call == "dot_u8i8" else "dpbsud", "amx_int8") for types, of in DOT_8.items()
 }
 """Groups of four integers of 8 bits in tiles, exactly, on the copies that `DOT_8` reads."""
+TILE_SIGNED = _in_tiles(DOT_SIGNED, "dpbssd", "amx_int8")
+TILE_UNSIGNED = _in_tiles(DOT_UNSIGNED, "dpbuud", "amx_int8")
+"""The same of one sign without a correction, where A is read as it is. The vector code behind them is slower."""
 
 
 def _in_blocks(of: Product, instruction: str, feature: str, latency: int) -> Product:
@@ -246,6 +249,11 @@ MATRICES: Mapping[str, Mapping[tuple[ElementType, ElementType], Product]] = {
     "mmla": {(BF16, BF16): MMLA_BF16, **MMLA_8},
 }
 """Products of matrices in registers by the scheme that they are of, then by the types of A and B."""
+DIRECT_MATRICES: Mapping[str, Mapping[tuple[ElementType, ElementType], Product]] = {
+    "tile": {**MATRICES["tile"], (I8, I8): TILE_SIGNED, (U8, U8): TILE_UNSIGNED},
+    "mmla": MATRICES["mmla"],
+}
+"""The same where data choose what is read, so that A is read as it is, and B when it is put together in words."""
 FEATURES: Mapping[str, str] = {
     "amx_bf16": "avx512",
     "amx_int8": "avx512",
@@ -280,7 +288,7 @@ IN_WORDS: Mapping[str, Product] = {
     p.name: p
     for p in (
         DOT_I16, DOT_BF16, *DOT_8.values(), DOT_SIGNED, DOT_UNSIGNED,
-        *(product for of in MATRICES.values() for product in of.values()),
+        *(product for of in (*MATRICES.values(), *DIRECT_MATRICES.values()) for product in of.values()),
     )
 }  # fmt: skip
 """Those that read words of groups, by name."""
@@ -301,10 +309,13 @@ def vector_features(features: str) -> str:
     return " ".join(feature for feature in features.split() if feature not in tiles)
 
 
-def in_matrices(scheme: str, a: ElementType, b: ElementType, sums: ElementType) -> Product | None:
-    """The product of `MATRICES` for elements of A and of B; None where there is none."""
-    left, right = (BF16 if is_bf16(one) else of_bytes(one) for one in (a, b))
-    product = MATRICES[scheme].get((left, right)) if left is not None and right is not None else None
+def in_matrices(
+    scheme: str, a: ElementType, b: ElementType, sums: ElementType, *, direct: bool = False
+) -> Product | None:
+    """The product of `MATRICES` for elements of A and of B, or of `DIRECT_MATRICES`; None where there is none."""
+    left, right = (BF16 if is_bf16(one) else one if direct else of_bytes(one) for one in (a, b))
+    found = (DIRECT_MATRICES if direct else MATRICES)[scheme]
+    product = found.get((left, right)) if left is not None and right is not None else None
     return product if product is not None and sums in product.sums else None
 
 

@@ -30,6 +30,9 @@ class Scheme(Protocol):
         """Cycles of one step of the reductions, a word of each operand, over rows x columns sums in blocks; `isa` is
         that of the product (`Isa.multiplying`)."""
 
+    def rows_held(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> int:
+        """Rows of a block whose sums stay in registers together: a vector of B is loaded once for all of them."""
+
     def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
         """Cycles in which a block of sums is added to the output."""
 
@@ -54,6 +57,9 @@ class OuterProduct:
 
     def cycles(self, isa: Isa, element: ElementType, block: tuple[int, int], rows: int, columns: int) -> float:
         return register_blocks.block_cycles(isa, element, *block, rows, columns)
+
+    def rows_held(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> int:
+        return register_blocks.split_block(isa, element, *block).rows
 
     def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
         """One vector per cycle, the loads beside them."""
@@ -140,6 +146,9 @@ class Tile:
 
     def run(self, product: Product, role: str) -> int:
         return self.depth(product) if role == "A" else product.group
+
+    def rows_held(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> int:
+        return self.held(*block)[0] * self.rows
 
     def stores(self, isa: Isa, element: ElementType, block: tuple[int, int]) -> float:
         """Sums go through memory to where vectors take them."""

@@ -430,3 +430,77 @@ def test_whole_outputs_of_narrow_types(
         wanted = floats if sums == "float" else r"\tusdot\tz"
     (made,) = (path.read_text() for path in tmp_path.glob("*.s"))
     assert len(re.findall(wanted, made)) >= 8
+
+
+SPARSE = """\
+#include "polydl.h"
+#include <stdio.h>
+#define N 5
+#define M 4
+#define K 37
+#define R 6
+#define D 16
+void product(const int ptr[restrict N + 1], const int *restrict idx, const LEFT (*restrict val)[R][D],
+             const RIGHT x[restrict M][D][K], SUM y[restrict N][R][K])
+{
+#pragma scop
+    for (int i = 0; i < N; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < R; r++)
+                for (int j = 0; j < K; j++)
+                    for (int c = 0; c < D; c++)
+                        y[i][r][j] += OF(val[p][r][c]) * OF(x[idx[p]][c][j]);
+#pragma endscop
+}
+int main(void)
+{
+    static const int ptr[N + 1] = { 0, 2, 2, 5, 6, 6 }, idx[6] = { 3, 0, 1, 2, 1, 3 };
+    static LEFT val[6][R][D];
+    static RIGHT x[M][D][K];
+    static SUM y[N][R][K];
+    int wrong = 0;
+    for (int c = 0; c < D; c++) {
+        for (int p = 0; p < 6; p++)
+            for (int r = 0; r < R; r++) val[p][r][c] = LEFT_OF((5 * p + 3 * r + 7 * c) % 9 - 4);
+        for (int m = 0; m < M; m++)
+            for (int j = 0; j < K; j++) x[m][c][j] = RIGHT_OF((3 * m + c + j) % 11 - 5);
+    }
+    product(ptr, idx, val, x, y);
+    for (int i = 0; i < N; i++)
+        for (int r = 0; r < R; r++)
+            for (int j = 0; j < K; j++) {
+                SUM sum = 0;
+                for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                    for (int c = 0; c < D; c++) sum += OF(val[p][r][c]) * OF(x[idx[p]][c][j]);
+                wrong += y[i][r][j] != sum;
+            }
+    printf("%d wrong\\n", wrong);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "instruction"),
+    [
+        ("signed char", "signed char", "smmla"),
+        ("signed char", "unsigned char", "usmmla"),
+        ("polydl_bf16", "polydl_bf16", "bfmmla"),
+    ],
+)
+def test_block_sparse_products(left: str, right: str, instruction: str, tmp_path: Path) -> None:
+    """In blocks of SMMLA and its like, of blocks as they lie in memory."""
+    floats = left == "polydl_bf16"
+    macros = {
+        "LEFT": left, "RIGHT": right, "SUM": "float" if floats else "int",
+        "OF(x)": "polydl_to_float(x)" if floats else "x",
+        "LEFT_OF(x)": "polydl_to_bf16(x)" if floats else f"({left})(x)",
+        "RIGHT_OF(x)": "polydl_to_bf16(x)" if floats else f"({right})(x)",
+    }  # fmt: skip
+    source, out = tmp_path / "product.c", tmp_path / "out.c"
+    source.write_text("".join(f"#define {name} {text}\n" for name, text in macros.items()) + SPARSE)
+    pipeline.optimize(source, out, run=False, threads=3, machine="graviton-3")
+    headers = ("-fopenmp", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
+    flags = ("-O2", f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
+    assert _run(tmp_path, out.read_text(), *flags) == "0 wrong\n"
+    assert re.search(rf"\t{instruction}\tv", _assembly(tmp_path))

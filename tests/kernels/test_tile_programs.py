@@ -15,7 +15,7 @@ from polydl import pipeline
 from polydl.base import resources
 from polydl.target import detect, narrowed, preset
 from tests.kernels.test_products import EMULATE
-from tests.kernels.test_tiles import MACHINE, PROGRAM, VALUES
+from tests.kernels.test_tiles import AMX, MACHINE, PROGRAM, VALUES
 from tests.oracle.native import compile_c
 
 pytestmark = [
@@ -39,7 +39,8 @@ def built(source: str, folder: Path, machine: str = MACHINE, **options: object) 
     """(the original as `before`, what polydl writes for a machine, emulated; its C) of a function called `after`."""
     path, out = folder / "f.c", folder / "made.c"
     path.write_text(HEAD + source)
-    pipeline.optimize(path, out, run=False, machine=machine, threads=2, **options)  # type: ignore[arg-type]
+    given = {"threads": 2, **options}
+    pipeline.optimize(path, out, run=False, machine=machine, **given)  # type: ignore[arg-type]
     made = out.read_text()
     original = compile_c([HEAD + source.replace("void after(", "void before(")], FLAGS)
     return original, compile_c([made], (*FLAGS, "-fopenmp", *EMULATE)), made
@@ -260,3 +261,36 @@ def test_matrices_are_no_vectors() -> None:
     assert "amx_bf16" in preset(MACHINE).simd.features
     assert narrowed(preset(MACHINE), "avx512").simd.features == "avx512_vnni avx512_bf16"
     assert not any(one.startswith("amx") for one in detect(isa=detect().simd.isa).simd.features.split())
+
+
+REFUSING = """
+static long asked[8], times;
+long refuse(long number, ...)
+{
+    va_list rest;
+    va_start(rest, number);
+    asked[0] = number, asked[1] = va_arg(rest, int), asked[2] = va_arg(rest, int);
+    va_end(rest);
+    times++;
+    return -1;
+}
+long question(int part) { return part < 3 ? asked[part] : times; }
+"""
+
+
+@pytest.mark.skipif(" avx512bw " not in Path("/proc/cpuinfo").read_text(), reason="vector code of AVX-512")
+def test_the_system_is_asked_and_may_refuse(tmp_path: Path) -> None:
+    """arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) once, however often the function is called; then vectors."""
+    source = product(c="float", a="polydl_bf16", b="polydl_bf16", value=VALUES["bf16"])
+    before, _, made = built(source, tmp_path, sizes={"M": 90, "N": 130, "K": 200}, threads=1)
+    library = compile_c(["#include <stdarg.h>", REFUSING, made], (*FLAGS, *AMX, "-Dsyscall=refuse"))
+    rng = np.random.default_rng(9)
+    a, b = (bf16(rng.integers(-8, 9, shape)) for shape in ((90, 200), (200, 130)))
+    for _ in range(2):
+        found = []
+        for function in (before.before, library.after):
+            c = np.ones((90, 130), np.float32)
+            function(*map(ctypes.c_int, (90, 130, 200)), *map(pointer, (c, a, b)))
+            found.append(c)
+        np.testing.assert_array_equal(*found)
+    assert [library.question(part) for part in range(4)] == [158, 0x1023, 18, 1]
