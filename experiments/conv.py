@@ -20,7 +20,7 @@ import numpy as np
 from bench import POLYDL, Bound, Contender, Problem, Settings, measure
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run
-from native import KERNELS, Floats, bound_call, placed, prepare_once
+from native import KERNELS, Floats, bound_packed, placed
 from sizes import DATA, ConvLayer, channel_block, conv_layers
 
 import polydl
@@ -117,8 +117,8 @@ def from_c(name: str, layer: ConvLayer, c_file: Path, flags: Sequence[str], *, i
 
     def bind(inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
         image, filters, out = (placed(a, rng) for a in blocked_inputs(layer, *inputs, inside=inside))
-        prepare_once(c_file, "conv2d", flags, filters)
-        return Bound(bound_call(c_file, "conv2d", flags, (out, image, filters)), lambda: blocked_output(out))
+        run = bound_packed(c_file, "conv2d", flags, (out, image, filters), filters)
+        return Bound(run, lambda: blocked_output(out))
 
     return Contender(name, bind)
 

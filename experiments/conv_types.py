@@ -13,7 +13,7 @@ from bench import POLYDL, Bound, Contender, Problem
 from blocked import blocked_inputs, blocked_output
 from common import define_flags, need_peer, optimized, peers_of
 from gemm_types import KINDS, Array, Kind, peak_product, stored
-from native import KERNELS, bound_call, placed, prepare_once
+from native import KERNELS, bound_packed, placed
 from sizes import ConvLayer, channel_block
 
 import polydl
@@ -71,8 +71,7 @@ def _from_c(kind: Kind, name: str, layer: ConvLayer, c_file: Path, flags: Sequen
         image, filters, zeros = blocked_inputs(layer, *inputs)
         sums = zeros.astype(np.int32 if kind.c == "int32_t" else np.float32)
         image, filters, out = (placed(a, rng) for a in (image, filters, sums))
-        prepare_once(c_file, "conv2d", flags, filters)
-        run = bound_call(c_file, "conv2d", flags, (out, image, filters))
+        run = bound_packed(c_file, "conv2d", flags, (out, image, filters), filters)
         return Bound(run, lambda: kind.rounded(blocked_output(out)).astype(np.float64))
 
     return Contender(name, bind)

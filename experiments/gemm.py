@@ -15,7 +15,7 @@ import gemm_types
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from common import define_flags, need_peer, on_isa, optimized, parser, peers_of, prepare, run, scratch_folder
-from native import KERNELS, Floats, bound_call, placed, prepare_once
+from native import KERNELS, Floats, bound_packed, placed
 from sizes import DATA, GemmSize, gemm_sizes
 
 import polydl
@@ -38,9 +38,8 @@ def from_c(name: str, c_file: Path, flags: Sequence[str]) -> Contender:
 
     def bind(inputs: Sequence[Floats], rng: np.random.Generator) -> Bound:
         a, b = (placed(x, rng) for x in inputs)
-        prepare_once(c_file, "matmul", flags, b)
         c = placed(np.zeros((a.shape[0], b.shape[1]), dtype=np.float32), rng)
-        return Bound(bound_call(c_file, "matmul", flags, (a, b, c)), lambda: c.copy())
+        return Bound(bound_packed(c_file, "matmul", flags, (a, b, c), b), lambda: c.copy())
 
     return Contender(name, bind)
 

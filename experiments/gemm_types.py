@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from bench import POLYDL, Bound, Contender, Problem
 from common import define_flags, need_peer, optimized, peers_of
-from native import KERNELS, bound_call, placed, prepare_once
+from native import KERNELS, bound_packed, placed
 from sizes import GemmSize
 
 import polydl
@@ -117,10 +117,10 @@ def _from_c(kind: Kind, name: str, c_file: Path, flags: Sequence[str]) -> Conten
 
     def bind(inputs: Sequence[Array], rng: np.random.Generator) -> Bound:
         a, b = (placed(x, rng) for x in inputs)
-        prepare_once(c_file, "matmul", flags, b)
         sums = np.int32 if kind.c == "int32_t" else np.float32
         c = placed(np.zeros((a.shape[0], b.shape[1]), dtype=sums), rng)
-        return Bound(bound_call(c_file, "matmul", flags, (a, b, c)), lambda: kind.rounded(c).astype(np.float64))
+        run = bound_packed(c_file, "matmul", flags, (a, b, c), b)
+        return Bound(run, lambda: kind.rounded(c).astype(np.float64))
 
     return Contender(name, bind)
 

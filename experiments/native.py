@@ -87,11 +87,18 @@ def bound_with_sizes(
     return lambda: entry(*arguments)
 
 
-def prepare_once(c_file: Path, function_name: str, flags: Sequence[str], array: Floats) -> None:
-    """Call `<function>_pack` with an array, where polydl's output has it."""
-    entry = getattr(library(c_file, tuple(flags)), f"{function_name}_pack", None)
-    if entry is not None:
-        entry(array.ctypes.data_as(ctypes.c_void_p))
+def bound_packed(
+    c_file: Path, function_name: str, flags: Sequence[str], arrays: Sequence[Floats], constant: Floats
+) -> Callable[[], None]:
+    """`bound_call`, with a constant operand that `<function>_pack` copies now, where polydl's output has that."""
+    made = library(c_file, tuple(flags))
+    if not hasattr(made, f"{function_name}_pack"):
+        return bound_call(c_file, function_name, flags, arrays)
+    needed, pack = getattr(made, f"{function_name}_pack_bytes"), getattr(made, f"{function_name}_pack")
+    needed.restype, pack.restype = ctypes.c_size_t, None
+    memory = np.empty(needed(), dtype=np.uint8)
+    pack(*(a.ctypes.data_as(ctypes.c_void_p) for a in (constant, memory)))
+    return bound_call(c_file, f"{function_name}_packed", flags, (*arrays, memory))
 
 
 def placed(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:

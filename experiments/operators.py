@@ -310,7 +310,7 @@ def _direct(kernel: Any, arrays: Tensors, threads: int) -> Callable[[], None]:
     """The C function, without Python's look at the arguments; constants were packed before."""
     parameters = kernel.signature.parameters
     pointers = (ctypes.c_void_p * len(parameters))()
-    alive = [pointers]
+    alive: list[Any] = [pointers, arrays]
     for at, p in enumerate(parameters):
         if p.is_array:
             pointers[at] = arrays[p.name].data_ptr()

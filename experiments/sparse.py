@@ -6,7 +6,7 @@ y = A x in float, A by rows of blocks (`polydl.sparse_rows`), x and y row by row
 in the first place written, for the number of rows and columns and any pattern; CSR stands for blocks of 1 x 1. The
 peers are torch's products with the same matrix in BSR and CSR (MKL), with the dense one, polydl's own dense product,
 and scipy's in CSR where scipy is installed. Names that end in `bf16` or `int8` are of such elements, with sums of
-float and of int, beside torch's products with results of bf16, and its dense one of bytes. Names that begin with
+float and of int, beside torch's dense products, whose results are of bf16 and of int. Names that begin with
 `matvec` are of a large sparse matrix times a vector, and `sampled` of products of rows at the entries of a pattern,
 which have no dense twin. `read` is a sum over an array of as many bytes as the operands and the result have together,
 `gather` one over the rows that a sampled product reads. The part of the roofline is the longer one of `read` and the
@@ -332,11 +332,11 @@ def product(work: Work, given: argparse.Namespace) -> Case:
 
 
 def of_torch(a: Any, x: Any, block: int) -> dict[str, Callable[[], object]]:
-    """torch's products of a dense matrix, in blocks, and in rows. Those of bytes are dense."""
+    """torch's products of a dense matrix and, of float, in blocks and in rows."""
     import torch
 
-    if a.dtype is torch.int8:
-        return {"dense": lambda: torch._int_mm(a, x)}
+    if a.dtype is not torch.float32:  # MKL's sparse products have no smaller types
+        return {"dense": (lambda: torch._int_mm(a, x)) if a.dtype is torch.int8 else (lambda: a @ x)}
     csr, bsr = a.to_sparse_csr(), a.to_sparse_bsr((block, block))
     return {"dense": lambda: a @ x, "bsr": lambda: bsr @ x, "csr": lambda: csr @ x}
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bench import Bound, Contender, Problem, Row, Settings, Timings, WrongResult, compare, geomean, measure, run_peak
 from blocked import blocked_inputs, blocked_output
-from native import FLAGS, KERNELS, Floats, bound_call, openmp_runtimes, placed, polydl_callable
+from native import FLAGS, KERNELS, Floats, bound_call, bound_packed, openmp_runtimes, placed, polydl_callable
 from output import document, plot, summary, table, write_csv
 from rich.console import Console
 from sizes import ConvLayer, GemmSize, channel_block, conv_layers, gemm_sizes
@@ -281,3 +281,24 @@ def test_calls_go_to_the_arrays_given() -> None:
     a += 1  # the call goes on reading the same memory
     call()
     np.testing.assert_array_equal(c, a @ b)
+
+
+PACKED = """
+#include <stddef.h>
+void scale(const float *weight, float *out) { out[0] = weight[0]; }
+size_t scale_pack_bytes(void) { return 2 * sizeof(float); }
+void scale_pack(const float *weight, void *memory) { ((float *)memory)[0] = ((float *)memory)[1] = 2 * weight[0]; }
+void scale_packed(const float *weight, float *out, const void *memory) { out[0] = ((const float *)memory)[1]; }
+"""
+
+
+def test_constants_are_packed_into_memory_of_the_caller(tmp_path: Path) -> None:
+    """Once: what the operand holds later is not seen. Without a function for it, calls read the operand."""
+    (tmp_path / "packed.c").write_text(PACKED)
+    (tmp_path / "plain.c").write_text("".join(PACKED.splitlines(keepends=True)[:3]))
+    weight, out = np.ones(1, dtype=np.float32), np.zeros(1, dtype=np.float32)
+    calls = [bound_packed(tmp_path / name, "scale", (), (weight, out), weight) for name in ("packed.c", "plain.c")]
+    weight[0] = 5
+    for call, expected in zip(calls, (2, 5), strict=True):
+        call()
+        assert out[0] == expected
