@@ -9,7 +9,7 @@ of outputs times a box of taps, so that a microkernel computes it; what would mu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 
@@ -24,8 +24,9 @@ from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
-"""Of a statement: those of a filter of five by five taps. Each is a nest of its own. Of larger filters those at the
-ends of a loop are one piece each, with its conditions."""
+"""Of a statement: those of a filter of five by five taps. Each is a nest of its own. Of larger filters what is at the
+ends of several loops is one piece for each corner, with its conditions; of still larger ones what is at the ends of a
+loop."""
 _Range = tuple[isl.PwAff, isl.PwAff]
 """{ [parameters] -> [v] } first and last value."""
 
@@ -54,13 +55,21 @@ def borders_stay(scop: Scop, statement: Statement) -> str | None:
     """Why a contraction is not cut at its borders; None for one without conditions there, and for other statements.
     Raises QuotaExceeded."""
     with quota(f"the borders of {statement.name}"):
-        boxes = math.prod(map(len, _outputs(scop, statement).values()))
-    return f"its borders are {boxes - 1} boxes, more than {_MOST_PIECES - 1}" if boxes > _MOST_PIECES else None
+        outputs = _outputs(scop, statement)
+        boxes, cut_anyhow = _pieces(outputs), bool(_choices(statement.domain.coalesce(), outputs))
+    many = boxes > _MOST_PIECES and not cut_anyhow
+    return f"its borders are {boxes - 1} boxes, more than {_MOST_PIECES - 1}" if many else None
 
 
-def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
-    """Per output's loop of a contraction that is no box the ranges that it is cut into; where they would be too many at
-    sizes that are known, fewer of the innermost loops. Empty for other statements."""
+def _pieces(outputs: _Outputs) -> int:
+    return math.prod(map(len, outputs.values()))
+
+
+_Outputs = Mapping[int, Sequence[_Range]]
+"""Per output's loop of a contraction that is no box the ranges that it is cut into; empty for other statements."""
+
+
+def _outputs(scop: Scop, statement: Statement) -> _Outputs:
     domain = statement.domain.coalesce()
     if domain.is_empty() or is_box(statement):
         return {}
@@ -68,24 +77,40 @@ def _outputs(scop: Scop, statement: Statement) -> dict[int, list[_Range]]:
     if found is None or not found.reductions:
         return {}
     reductions = [statement.iterators.index(name) for name in found.reductions]
-    outputs = {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
-    for dim in () if isl.involved_parameters(domain) else reversed(list(outputs)):
-        if math.prod(map(len, outputs.values())) > _MOST_PIECES:
-            outputs[dim] = _whole_ends(domain, dim, outputs[dim])
-    return outputs
+    return {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
+
+
+def _choices(domain: isl.Set, outputs: _Outputs) -> list[dict[int, _Range]]:
+    """By loop a range, for each of the pieces, the interior first; where they would be too many at sizes that are
+    known, in fewer pieces. Empty where there are none, or too many."""
+
+    def every(loops: _Outputs) -> list[dict[int, _Range]]:
+        return [dict(zip(loops, choice, strict=True)) for choice in product(*loops.values())]
+
+    if not isl.involved_parameters(domain) and _pieces(outputs) > _MOST_PIECES:
+        ends = {dim: _whole_ends(domain, dim, ranges) for dim, ranges in outputs.items()}
+        borders_ = sum(len(ranges) - 1 for ranges in outputs.values())
+        corners = [one for one in every(ends) if sum(one[dim] is not ends[dim][0] for dim in ends) > 1]
+        if 1 + borders_ + len(corners) <= _MOST_PIECES:
+            inside = {dim: ranges[0] for dim, ranges in outputs.items()}
+            single = [{**inside, dim: one} for dim, ranges in outputs.items() for one in ranges[1:]]
+            return [inside, *single, *corners]
+        loops = dict(outputs)
+        for dim in reversed(list(loops)):
+            if _pieces(loops) > _MOST_PIECES:
+                loops[dim] = ends[dim]
+        outputs = loops
+    return every(outputs) if 1 < _pieces(outputs) <= _MOST_PIECES else []
 
 
 def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     """The pieces that a contraction's instances are cut into, the interior first, which is a box; empty where it is
     one, or where they are too many."""
-    outputs = _outputs(scop, statement)
-    if not 1 < math.prod(map(len, outputs.values())) <= _MOST_PIECES:
-        return []
     domain = statement.domain.coalesce()
     boxes: list[isl.Set] = []
-    for choice in product(*outputs.values()):
+    for choice in _choices(domain, _outputs(scop, statement)):
         part = domain
-        for dim, (first, last) in zip(outputs, choice, strict=True):
+        for dim, (first, last) in choice.items():
             at = isl.PwAff.from_aff(isl.coordinate(domain, dim))
             part = part.intersect(at.ge_set(isl.lifted(first, domain))).intersect(at.le_set(isl.lifted(last, domain)))
         part = part.coalesce()
