@@ -288,12 +288,13 @@ def _written_bytes(scop: Scop, name: str, statements: Sequence[Statement]) -> in
 
 
 def _left_alone(scop: Scop, name: str, statements: Sequence[Statement], most: int) -> bool:
-    """Whether a statement that writes an array has written more than so many bytes whenever another one has a turn."""
+    """Whether no statement that writes an array reads it, and each has written more than so many bytes whenever another
+    one has a turn."""
     using = [s for s in statements if any(a.array == name for a in s.accesses)]
-    return all(
+    writing = [s for s in using if any(a.write and a.array == name for a in s.accesses)]
+    return not any(not a.write and a.array == name for s in writing for a in s.accesses) and all(
         _elements(s.domain, common_depth(s, other)) * scop.arrays[name].element.bytes > most
-        for s in using
-        if any(a.write and a.array == name for a in s.accesses)
+        for s in writing
         for other in using
         if other is not s
     )

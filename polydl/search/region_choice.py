@@ -13,6 +13,9 @@ from polydl.model.accumulation import accumulates
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.schedule.innermost_passes import WRITTEN_OUT
 
+_FEW_TERMS = 16
+"""Terms of each element up to which a contraction may take less time than reading its operands does."""
+
 
 def plain(nest: Nest, found: Sequence[Dependence], blocked: Collection[str], asking: Collection[str]) -> bool:
     """Whether the space of loop transforms is enough for a nest, without a schedule of its own: a contraction that has
@@ -44,15 +47,17 @@ def segments(
     alone: those that are no boxes may be scheduled or given to a microkernel. `blocked`: those that have one;
     `asking`: those that multiply complex numbers.
 
-    What stands in one loop with a nest to be scheduled is scheduled with it: it shares data with it."""
-    wanting = {nest.name for nest in nests if not plain(nest, found, blocked, asking)}
+    What stands in one loop with a nest to be scheduled is scheduled with it: it shares data with it. So are
+    contractions of few terms that read what others in their loop read: one after the other they would read it again."""
+    sharing = {nest.name for nest in nests if nest.name in blocked and _reads_with_others(nest, nests)}
+    wanting = {nest.name for nest in nests if nest.name in sharing or not plain(nest, found, blocked, asking)}
     loops = {_place(nest) for nest in nests if nest.name in wanting and nest.loops}
     result: list[tuple[bool, tuple[Nest, ...]]] = []
     open_ = False
     for nest in nests:
         fixed = nest.name in blocked or any(isinstance(s.body, MicrokernelCall) for s in nest.statements)
         wants = nest.name in wanting or (bool(nest.loops) and not fixed and _place(nest) in loops)
-        joins = wants and not (nest.contraction is not None and nest.name in blocked)
+        joins = wants and (nest.name in sharing or nest.contraction is None or nest.name not in blocked)
         if joins and open_:
             result[-1] = (True, (*result[-1][1], nest))
         else:
@@ -64,6 +69,19 @@ def segments(
 def _once(statement: Statement) -> bool:
     """Whether no two instances write the same element: there is nothing to keep in a register."""
     return all(access.relation.is_injective() for access in statement.accesses if access.write)
+
+
+def _reads_with_others(nest: Nest, nests: Sequence[Nest]) -> bool:
+    """Whether a nest is a contraction of few terms, an operand of which another one in the same loop reads."""
+    if (
+        nest.contraction is None
+        or math.prod(nest.counts[i].extent or math.inf for i in nest.contraction.reductions) > _FEW_TERMS
+    ):
+        return False
+    (statement,) = nest.statements
+    operands = {statement.accesses[o.access].array for o in (nest.contraction.left, nest.contraction.right)}
+    others = (n for n in nests if n is not nest and _place(n) == _place(nest))
+    return any(not a.write and a.array in operands for n in others for s in n.statements for a in s.accesses)
 
 
 def _place(nest: Nest) -> int:

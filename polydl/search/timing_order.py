@@ -25,8 +25,9 @@ ROUNDS = (2, 3)
 """Variants of the first round, and of each later one: what two compilers make in one or two turns. Replays with one
 variant per round reach no more."""
 
-LEAST_GAIN = 0.005
-"""Expected gain, as a logarithm, below which nothing more is timed: less than a usual timing tells apart."""
+LEAST_GAIN = 0.001
+"""Expected gain, as a logarithm, below which nothing more is timed. It is a mean over what a variant may turn out to
+take: one that gains a quarter in one of a hundred cases is still worth its second."""
 
 _OF_FAMILY, _OF_ALL = 24, 1024
 """Variants of one family, and in all, the best by their estimates, among which it is chosen what to time."""

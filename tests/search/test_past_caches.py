@@ -65,3 +65,7 @@ def test_tiles_of_time_come_back_sooner_than_sweeps() -> None:
     assert done.chosen is not None
     assert "skewed" in str(done.chosen.recipe)
     assert "stream" not in str(done.chosen.recipe)
+
+
+def test_what_a_statement_reads_itself_is_in_the_caches_anyway() -> None:
+    assert outputs(PROGRAMS / "prefix_sum.c", {}, {"M": 4000, "N": 20000}) == ()
