@@ -4,6 +4,7 @@
 
 Inside, every tap is there. At the borders some are not, always the same ones: row 0 has no ky = 0. Each piece is a box
 of outputs times a box of taps, so that a microkernel computes it; what would multiply a zero of the padding is in none.
+Rows that lack the same taps are in one piece: where taps are four rows apart, these are four.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.cut import Piece, cut
-from polydl.rewrite.ranges import edges
+from polydl.rewrite.ranges import Runs, runs_at_ends
 from polydl.rewrite.scratch_array import Box, box_of, is_box
 from polydl.target.isa import kernel_contraction
 
@@ -123,21 +124,25 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
 
 
 def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[_Range]:
-    """The values of one of the outputs' loops: those for which every term of the reductions is there, then each other
-    one by itself; empty where the former are none, or not more than the latter."""
+    """The values of one of the outputs' loops: those for which every term of the reductions is there, then the others,
+    neighbours that lack the same terms together (of a dilated filter as many as taps are apart); empty where the former
+    are none, or too few (`wide_enough`)."""
     at = isl.coordinates(domain)
     value, taps = map_from_affs(domain, [at[dim]]).range(), map_from_affs(domain, [at[r] for r in reductions]).range()
     there = map_from_affs(domain, [at[dim], *(at[r] for r in reductions)]).range()
-    lacking = isl.project_onto(value.flat_product(taps).subtract(there), [0])
-    box, ends = box_of(value), edges(value, lacking)
-    if box is None or ends is None or not value.params().is_subset(wide_enough(box, ends)):
+    box, runs = box_of(value), runs_at_ends(value, value.flat_product(taps).subtract(there))
+    if box is None or runs is None or not value.params().is_subset(wide_enough(box, runs)):
         return []
-    (low,), (extent,), (below, above) = box.first, box.extents, ends
+    (low,), (extent,), (below, above) = box.first, box.extents, runs
     high = low.add(extent).add_constant_val(isl.value(-1))
-    first, last = low.add_constant_val(isl.value(below)), high.add_constant_val(isl.value(-above))
-    single = [low.add_constant_val(isl.value(n)) for n in range(below)]
-    single += [high.add_constant_val(isl.value(-n)) for n in reversed(range(above))]
-    return [(first, last), *((v, v) for v in single)]
+
+    def moved(end: isl.PwAff, by: int) -> isl.PwAff:
+        return end.add_constant_val(isl.value(by))
+
+    ranges = [(moved(low, sum(below)), moved(high, -sum(above)))]
+    ranges += [(moved(low, sum(below[:n])), moved(low, sum(below[: n + 1]) - 1)) for n in range(len(below))]
+    behind = [(moved(high, 1 - sum(above[: n + 1])), moved(high, -sum(above[:n]))) for n in range(len(above))]
+    return [*ranges, *reversed(behind)]
 
 
 def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[_Range]) -> list[_Range]:
@@ -154,11 +159,11 @@ def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[_Range]) -> list[_Ra
     return [(first, last), (low, first.add_constant_val(isl.value(-1))), (last.add_constant_val(one), high)]
 
 
-def wide_enough(box: Box, ends: tuple[int, int]) -> isl.Set:
-    """{ [parameters] } for which a range has more values between its ends than in them. In a triangle every value lacks
-    other terms: that is no border."""
-    enough = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), 2 * sum(ends) + 1))
-    return box.extents[0].ge_set(enough).params()
+def wide_enough(box: Box, runs: Runs) -> isl.Set:
+    """{ [parameters] } for which a range has more values between its ends than runs in them. In a triangle every value
+    lacks other terms: that is no border."""
+    least = sum(sum(lengths) + len(lengths) for lengths in runs) + 1
+    return box.extents[0].ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), least))).params()
 
 
 def apart(scop: Scop) -> isl.Set:
@@ -169,14 +174,13 @@ def apart(scop: Scop) -> isl.Set:
         domain = statement.domain
         if not isl.involved_parameters(domain) or is_box(statement):
             continue
+        at = isl.coordinates(domain)
         for dim, other in permutations(range(statement.depth), 2):
-            value, across = (isl.project_onto(domain, [d]).reset_tuple_id() for d in (dim, other))
-            there = isl.project_onto(domain, [dim, other] if dim < other else [other, dim]).reset_tuple_id()
-            both = value.flat_product(across) if dim < other else across.flat_product(value)
-            box = box_of(value)
-            ends = edges(value, isl.project_onto(both.subtract(there), [0 if dim < other else 1]))
-            if box is not None and ends is not None and any(ends) and not _few(box.extents[0]):
-                values = values.intersect(wide_enough(box, ends))
+            value, across = (map_from_affs(domain, [at[d]]).range() for d in (dim, other))
+            there = map_from_affs(domain, [at[dim], at[other]]).range()
+            box, runs = box_of(value), runs_at_ends(value, value.flat_product(across).subtract(there))
+            if box is not None and runs is not None and any(runs) and not _few(box.extents[0]):
+                values = values.intersect(wide_enough(box, runs))
     return values
 
 

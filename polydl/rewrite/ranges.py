@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from polydl.model import isl
+from polydl.model.time import map_from_affs
 from polydl.rewrite.scratch_array import box_of
 
-MOST_EDGE = 25
+MOST_EDGE = 64
 """Iterations at either end of a loop that may be special."""
+Runs = tuple[tuple[int, ...], tuple[int, ...]]
+"""How many iterations each at the beginning and at the end of a loop are special in the same way, from the ends inward.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +66,26 @@ def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
             return None
         found.append(isl.to_int(most) + 1)
     return found[0], found[1]
+
+
+def runs_at_ends(value: isl.Set, lacking: isl.Set) -> Runs | None:
+    """How many neighbours each lack the same, at either end of a range { [v] }, from there inward, for all values of
+    the parameters for which the ends are apart. `lacking`: { [v, …] } what values lack. None where `edges` has no such
+    numbers."""
+    box, ends = box_of(value), edges(value, isl.project_onto(lacking, [0]))
+    if box is None or ends is None:
+        return None
+    wide = box.extents[0].ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), sum(ends)))).params()
+    lacking = lacking.intersect_params(wide)
+    at = isl.coordinates(lacking)
+    before = map_from_affs(lacking, [at[0].add_constant_val(isl.value(1)), *at[1:]]).range()
+    begins = isl.project_onto(before.subtract(lacking).union(lacking.subtract(before)), [0])
+    begin = isl.PwAff.from_aff(isl.coordinate(begins, 0)).intersect_domain(begins)
+    place = begin.sub(isl.lifted(box.first[0], begins))
+    left = isl.lifted(box.extents[0], begins).sub(place)
+
+    def runs(most: int, distance: isl.PwAff) -> tuple[int, ...]:
+        cuts = [n for n in range(1, most) if not distance.add_constant_val(isl.value(-n)).zero_set().is_empty()]
+        return tuple(b - a for a, b in pairwise([0, *cuts, most])) if most else ()
+
+    return runs(ends[0], place), runs(ends[1], left)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydl.base.errors import InputErrors
+from polydl.frontend import load
 from polydl.frontend.lower.bounds_checks import apart
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
@@ -207,6 +208,25 @@ def test_rows_of_a_sum_of_parameters(tmp_path: Path) -> None:
     assert same_map(write(step).relation, f"[n, m] -> {{ S1[i, j] -> d[i, j] : {box} }}")
     for read, at in zip(reads(step, "d"), ("i - 1, j - 1", "i - 1, j", "i, j - 1"), strict=True):
         assert same_map(read.relation, f"[n, m] -> {{ S1[i, j] -> d[{at}] : {box} }}")
+
+
+def test_an_element_among_rows_of_a_sum_of_parameters(tmp_path: Path) -> None:
+    """It lies in a row where rows have one: nothing else is asked of the sizes, whatever multiples subscripts have."""
+    path = tmp_path / "s.c"
+    path.write_text("""void f(int n, int m, float *d)
+{
+#pragma scop
+    for (int i = 0; i <= n; i++) for (int j = 0; j <= m; j++) d[i * (m + 1) + j] = 1.0f;
+    d[0] = 0.0f;
+    for (int i = 1; i <= n; i++) for (int j = 1; j <= m; j++) d[i * (m + 1) + j] = d[(i - 1) * (m + 1) + j - 1];
+#pragma endscop
+}
+""")
+    (found,) = load(path, require_sizes=False, rows_fit=True).scops
+    assert found.arrays["d"].linear and found.context.params().is_equal(isl.Set("[n, m] -> { : m >= 0 }").params())
+    assert same_map(write(found.statements[1]).relation, "[n, m] -> { S1[] -> d[0, 0] }")
+    (read,) = reads(found.statements[2], "d")
+    assert same_map(read.relation, "[n, m] -> { S2[i, j] -> d[i - 1, j - 1] : 1 <= i <= n and 1 <= j <= m }")
 
 
 def test_all_accesses_of_an_array_share_one_shape(tmp_path: Path) -> None:

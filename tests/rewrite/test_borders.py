@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from polydl import load
+from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.borders import borders
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.cut import Cut
+from polydl.rewrite.scratch_array import is_box
 from polydl.target.isa import kernel_contraction
 
 HEAD = (
@@ -53,6 +55,32 @@ def test_a_padded_convolution(tmp_path: Path, k: int, pad: int, boxes: int) -> N
     found = canonical(scop)
     assert not found.refused
     assert len(found.scop.statements) == boxes
+
+
+DILATED = """
+void f(const float in[restrict 4][{m}][{n}], const float w[restrict 3][4][{k}][{k}], float out[restrict 3][{m}][{n}])
+{{
+    for (int f = 0; f < 3; f++) for (int y = 0; y < {m}; y++) for (int x = 0; x < {n}; x++)
+        for (int c = 0; c < 4; c++) for (int u = 0; u < {k}; u++) for (int v = 0; v < {k}; v++) {{
+            int p = y + {d} * (u - {k} / 2), q = x + {d} * (v - {k} / 2);
+            if (p >= 0 && p < {m} && q >= 0 && q < {n}) out[f][y][x] += in[c][p][q] * w[f][c][u][v];
+        }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("k", "d", "pieces"), [(3, 4, 9), (3, 12, 9), (5, 3, 25)])
+def test_rows_that_lack_the_same_taps_are_one_piece(tmp_path: Path, k: int, d: int, pieces: int) -> None:
+    path = tmp_path / "s.c"
+    path.write_text(DILATED.format(k=k, d=d, m=40, n=50))
+    (step,) = borders(load(path).scops[0])
+    assert step.broken() is None
+    assert isinstance(step.rewrite, Cut)
+    assert [len(own) for _, own in step.rewrite.parts] == [pieces]
+    assert all(is_box(s) and kernel_contraction(step.after, s) is not None for s in step.after.statements)
+    counts = sorted({isl.bounds(s.domain, 1) for s in step.after.statements})
+    ends = [(n * d, n * d + d - 1) for n in range(k // 2)]
+    assert counts == [*ends, (k // 2 * d, 39 - k // 2 * d), *((39 - high, 39 - low) for low, high in reversed(ends))]
 
 
 def test_corners_are_one_piece_each_where_there_would_be_too_many(tmp_path: Path) -> None:

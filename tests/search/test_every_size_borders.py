@@ -87,6 +87,7 @@ void f(int m, int n, int k, const float in[restrict k][m], const float w[restric
                     out[f][2 * x + t] += in[c][x] * w[f][c][t];
 }
 """
+DILATED = TRANSPOSED.replace("2 * m + 2", "m + 27").replace("2 * x + t", "x + 9 * t")
 
 
 def same(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -107,6 +108,13 @@ def transposed(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
     found, m = out.copy(), image.shape[1]
     for t in range(4):
         found[:, t : t + 2 * m : 2] += w[:, :, t] @ image
+    return found
+
+
+def dilated(image: np.ndarray, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+    found, m = out.copy(), image.shape[1]
+    for t in range(4):
+        found[:, 9 * t : 9 * t + m] += w[:, :, t] @ image
     return found
 
 
@@ -131,6 +139,9 @@ CASES: dict[str, tuple[str, Callable[..., np.ndarray], Shapes, str, str]] = {
     ),
     "transposed": (
         TRANSPOSED, transposed, lambda m, n, k: ((k, m), (n, k, 4), (n, 2 * m + 2)), "m >= 4", "S0g1b1, S0g1b2",
+    ),
+    "dilated": (
+        DILATED, dilated, lambda m, n, k: ((k, m), (n, k, 4), (n, m + 27)), "m >= 34", "S0g0b5, S0g0b6",
     ),
 }  # fmt: skip
 
@@ -226,13 +237,14 @@ def code_of(source: str, effort: Effort) -> tuple[Scop, EverySize | str]:
     return scop, every_size_in_blocks(Symbolic.of(scop), sizes, Setting(OPTIONS.target(), 2, effort=effort))
 
 
-@pytest.mark.parametrize(("taps", "apart"), [(5, 1), (3, 2)])
-def test_filters_of_25_pieces_are_cut_and_right_at_every_size(taps: int, apart: int) -> None:
+@pytest.mark.parametrize(("taps", "apart"), [(5, 1), (3, 4)])
+def test_filters_are_cut_and_right_at_every_size(taps: int, apart: int) -> None:
+    """Into 25 pieces, and into nine, of which those at the corners are four by four."""
     source = padded(taps, apart)
     scop, found = code_of(source, FEWEST)
     assert isinstance(found, EverySize), found
     before = taps // 2 * apart
-    condition = f"m >= {4 * before + 1} && n >= {4 * before + 1}"
+    condition = f"m >= {2 * before + taps} && n >= {2 * before + taps}"
     assert condition in found.tree.condition or condition in found.generated.region
     library = compile_c([splice(scop.source, [(scop, found.generated)], "")], FLAGS)
     original = compile_c([source], ("-Og",))

@@ -58,8 +58,9 @@ def fitting(
     accesses: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str], unbounded: frozenset[str] = frozenset()
 ) -> isl.Set | None:
     """For which values of parameters dimensions are proven, { [] : … }: those for which every inner subscript lies
-    inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k. None where there are none. Of the longest chain
-    of strides, with the subscripts as they stand."""
+    inside its dimension, as `lda >= k` for `A[i*lda + p]` with p < k, or `m >= 0` for `d[0]` among rows of m + 1. None
+    where there are none. Of the longest chain of strides; subscripts that are not proven where all extents are positive
+    are taken as they stand."""
     known, named = _with_sums(*_polynomials(accesses), iterators)
     chain = next(_chains(_strides(known, iterators | _moving(named, iterators))), None)
     if len(known) < len(accesses) or chain is None:
@@ -68,10 +69,18 @@ def fitting(
     if sizes is None:
         return None
     found = isl.Set.universe(accesses[0][1].get_space())
+    positive = found
+    for size in sizes[1:]:
+        positive = positive.intersect(poly_aff(size, named).ge_set(constant_aff(1)))
     for poly, (_, where) in zip(known, accesses, strict=True):
         parts = _split(poly, chain, where, named)
         if parts is None or _mentions(parts[1:], unbounded, named):
             return None
+        if _into_range(list(parts), sizes, where, named):
+            continue
+        if _into_range(list(parts), sizes, where.intersect(positive), named):
+            found = found.intersect(positive)
+            continue
         for part, size in zip(parts[1:], sizes[1:], strict=True):
             subscript = poly_aff(part, named)
             outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(poly_aff(size, named)))
