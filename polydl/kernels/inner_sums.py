@@ -25,7 +25,8 @@ from polydl.model.types import I8, I16, I32, U8, U16, ElementType
 from polydl.target.instructions import RATE
 from polydl.target.isa import Isa
 
-_SMALL = (I8, U8, I16, U16)
+SMALL = (I8, U8, I16, U16)
+"""What 16 bits may hold."""
 _LEAST, _MOST = -(2**15), 2**15 - 1
 _WIDEST, _NARROWEST = 32, 8
 """16-bit integers in a vector: the most that an instruction set has, and the fewest that there is code for."""
@@ -37,10 +38,12 @@ def sums_prologue() -> str:
     return environment().get_template("row_sums.c.j2").render()
 
 
-def sum_cycles(iterations: int, instructions: float, columns: int, isa: Isa) -> float:
+def sum_cycles(iterations: int, instructions: float, columns: int, isa: Isa, *, windows: bool) -> float:
     """Cycles of the sums of so many columns: of the operations on vectors of 16 bits, and of making one vector of
-    theirs, with two shuffles and an addition for each column."""
-    return columns * (instructions * max(1.0, 2 * iterations / isa.vector_bytes) + 3.0) / RATE
+    theirs, with two shuffles and an addition for each column; with `windows` these are in lanes from the beginning
+    (`kernels.window_sums`)."""
+    vectors = 2 * iterations / isa.vector_bytes
+    return columns * (instructions * vectors if windows else instructions * max(1.0, vectors) + 3.0) / RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def inner_sum(value: Expr, extent: int, load: Callable[[int], Operand], *, negat
     if not lanes or extent == 0:
         raise NotVectorised(f"a sum of {extent} products")
     made, element = explicit(value, lambda access: load(access).element)
-    if element not in (*_SMALL, I32):
+    if element not in (*SMALL, I32):
         raise NotVectorised(f"a sum in {element}")
     operands: dict[str, Operand] = {}
 
@@ -105,7 +108,7 @@ def inner_sum(value: Expr, extent: int, load: Callable[[int], Operand], *, negat
         one = load(access)
         return operands.setdefault(one.name, one)
 
-    terms = _Halves(known).terms(made, negative=negative)
+    terms = Halves(known).terms(made, negative=negative)
     h, w = f"polydl_halves{lanes}", f"polydl_words{lanes}"
     products = [f"polydl_sum = {h}_dot(polydl_sum, {x.format(h=h)}, {y.format(h=h)});" for x, y in terms]
     found = tuple(operands.values())
@@ -133,7 +136,7 @@ POLYDL_INLINE polydl_f32_bits {name}(const ptrdiff_t polydl_column, const ptrdif
 
 
 @dataclass(frozen=True, slots=True)
-class _Halves:
+class Halves:
     """How values with all of C's conversions become vectors of 16 bits, modulo 2^16, as C text with a place `{h}`."""
 
     load: Callable[[int], Operand]
@@ -174,9 +177,9 @@ class _Halves:
         match value:
             case Load(access):
                 element = self.load(access).element
-                if element in _SMALL:
+                if element in SMALL:
                     return element.minimum, element.maximum
-            case Convert(source, target, operand) if source in (*_SMALL, I32) and target in (*_SMALL, I32):
+            case Convert(source, target, operand) if source in (*SMALL, I32) and target in (*SMALL, I32):
                 low, high = self.ends(operand)
                 fits = target.minimum <= low and high <= target.maximum
                 return (low, high) if fits else (target.minimum, target.maximum)
@@ -209,7 +212,7 @@ class _Halves:
     def _is_int(value: Expr) -> bool:
         """Whether a number is one of C's int."""
         while isinstance(value, Convert):
-            if value.target not in (*_SMALL, I32):
+            if value.target not in (*SMALL, I32):
                 return False
             value = value.operand
         return True

@@ -17,6 +17,7 @@ from polydl.kernels.narrow_values import stored_value
 from polydl.kernels.scalar_text import scalar_text
 from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.kernels.whole_text import Whole, worst_text
+from polydl.kernels.window_sums import WindowSum, window_operands, window_sum
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping, adds
@@ -72,6 +73,8 @@ class RowBuilder:
     """Whether it converts (kernels.narrow_text)."""
     sums: list[Sum] = field(default_factory=list)
     """The functions of sums inside of the row."""
+    windows: list[WindowSum] = field(default_factory=list)
+    """Those that make the sums of two vectors of columns before the steps of these."""
     _alike: dict[tuple[object, ...], list[int]] = field(default_factory=dict)
     """Places of the arguments by array, whether they are pointers, and where what they touch begins."""
 
@@ -242,10 +245,16 @@ class RowBuilder:
             plain[access] = f"{name}[j * {column} + polydl_j * {along}]"
             return Operand(name, self.held(at, access), column, along, self._in_pair(at, access) if along == 2 else 0)
 
-        made = inner_sum(body.value, extent, load, negative=body.op == "-=")
         name = f"polydl_v{len(self.values)}"
-        self.sums.append(made)
-        self.lines.append(f"const {register(I32)} {name} = {before} + {made.call(_LAST)};")
+        operands = {access: load(access) for access in dict.fromkeys(loads(body.value))}
+        if (windows := window_operands(operands, extent)) is not None:
+            made = f"{body.op[:-1]} polydl_f32_load_i32(polydl_window{len(self.windows)})"
+            self.windows.append(window_sum(body.value, extent, windows))
+        else:
+            found = inner_sum(body.value, extent, operands.__getitem__, negative=body.op == "-=")
+            made = f"+ {found.call(_LAST)}"
+            self.sums.append(found)
+        self.lines.append(f"const {register(I32)} {name} = {before} {made};")
         adding = scalar_text(body.value, plain.__getitem__)
         counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
         self.plain.append(f"{I32} {name} = {before}; {counted} {name} {body.op} {adding};")
@@ -306,7 +315,7 @@ class RowBuilder:
         x = ""
         if how.rounds and not self.where.options.reassociate:
             raise NotVectorised(f"{statement.name} is computed in another order")
-        if (beside or how.regrouping is Regrouping.FIRST) and self.sums:
+        if (beside or how.regrouping is Regrouping.FIRST) and (self.sums or self.windows):
             raise NotVectorised(f"{statement.name} looks for a column once more, sums inside of it included")
         if beside or (how.regrouping is Regrouping.FIRST and not scanned):
             x = scalar_text(how.value, plain.__getitem__)

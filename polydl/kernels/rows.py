@@ -18,7 +18,7 @@ from polydl.kernels.inner_sums import sum_cycles, sums_prologue
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import narrow_prologue
-from polydl.kernels.narrow_values import converts, row_element, takes_bits
+from polydl.kernels.narrow_values import SMALL, converts, row_element, takes_bits
 from polydl.kernels.row_builder import RowArgument, RowBuilder, continued_by
 from polydl.kernels.vector_text import NotVectorised, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
@@ -82,7 +82,10 @@ class GeneralRow(OfRows):
         if len(short) == 1 and all(one.is_int for one in short) and not bits:
             types = short
         widest = row_element({*types, F32} if bits else types)
-        built = RowBuilder(piece, piece.printed, widest, narrow=converts(types) or (bits and widest is F32))
+        # A sum inside of a column is one of words, whatever is stored of it.
+        words = bool(inner) and all(t in SMALL for t in types)
+        widest = F32 if words else widest
+        built = RowBuilder(piece, piece.printed, widest, narrow=words or converts(types) or (bits and widest is F32))
         if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
             return ()
         try:
@@ -111,7 +114,8 @@ class GeneralRow(OfRows):
             ]
             ops = arithmetic(statement)
             if at in piece.inner:
-                steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa))
+                windows = all(abs(move) <= 1 for move, _ in moving if move is not None)
+                steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa, windows=windows))
                 continue
             steps.append(times * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
         return Cycles(shape * sum(steps))
@@ -131,7 +135,7 @@ def _cycles(builder: RowBuilder) -> float:
     counts = [arithmetic(statement) for statement in builder.piece.statements]
     loads = sum(a.pointer and not a.written for a in builder.arguments)
     simple = sum(c.simple for c in counts) - sum(a.op == "=" for a in builder.accumulators)
-    if builder.sums:
+    if builder.sums or builder.windows:
         return float(MOST_TOGETHER)  # its columns are enough to do at a time
     return max(loads, simple) / 2 + sum(c.slow + c.vector_instructions for c in counts)
 
@@ -165,7 +169,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     parts = {a.place: f"&{a.name}_part" for a in long}
     many = len(builder.piece.statements)
     loaded = {name for (name, _, pointer), a in zip(builder.keys, builder.arguments, strict=True) if not a.written}
-    past = builder.where.options.stream
+    past = frozenset[str]() if builder.windows else builder.where.options.stream
     held = {array: builder.piece.arrays[array].element for array, _ in builder.stored.values()}
     stores = [
         Store(address, variable, array in past and array not in loaded)
@@ -175,7 +179,8 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     ]
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
-    content = repr((builder.element, builder.lines, stores, [a.content for a in accumulators], declared))
+    windows = [one.name for one in builder.windows]
+    content = repr((builder.element, builder.lines, windows, stores, [a.content for a in accumulators], declared))
     name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}{'_long' if long else ''}"
     text = (
         environment()
@@ -195,6 +200,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
             shifted="".join(f", {parts.get(a.name, f'{a.name}{_shift(builder, a)}')}" for a in arguments),
             long=long,
             columns=PIECE if long else FOUND,
+            windows=builder.windows,
             searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),
             together=1 if any(a.scanned for a in accumulators) else together(len(accumulators), _cycles(builder)),
         )
@@ -208,7 +214,8 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t, builder.where.options.long), *([math_prologue(t), *own] if math else []))
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
-    before = (*before, *([sums_prologue(), *(one.text for one in builder.sums)] if builder.sums else []))
+    sums = (*builder.sums, *builder.windows)
+    before = (*before, *([sums_prologue()] if sums else []), *(one.text for one in sums))
     scan = environment().get_template("row_scan.c.j2")
     before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
