@@ -180,7 +180,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     windows = [one.name for one in builder.windows]
-    content = repr((builder.element, builder.lines, windows, stores, [a.content for a in accumulators], declared))
+    content = repr((builder.element, builder.lines, stores, [a.content for a in accumulators], declared, *windows))
     name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}{'_long' if long else ''}"
     text = (
         environment()

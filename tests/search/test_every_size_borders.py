@@ -189,7 +189,8 @@ def test_it_is_proved_for_all_sizes(name: str) -> None:
     proof = proof_of(scop, found)
     assert proof.holds, proof.reason
     assert found.marked is not None
-    assert proof_of(scop, found, found.marked.region.replace("m - 1", "m")).verdict in ("wrong", "open")
+    if name != "dilated":  # nothing in it ends at m - 1
+        assert proof_of(scop, found, found.marked.region.replace("m - 1", "m")).verdict in ("wrong", "open")
 
 
 @pytest.mark.parametrize(
