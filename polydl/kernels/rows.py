@@ -214,8 +214,8 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     own = own_prologues(values, t, fast=builder.where.options.fast_math)
     before = (*row_prologue(t, builder.where.options.long), *([math_prologue(t), *own] if math else []))
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
-    sums = (*builder.sums, *builder.windows)
-    before = (*before, *([sums_prologue()] if sums else []), *(one.text for one in sums))
+    sums = (*(one.text for one in builder.sums), *(one.text for one in builder.windows))
+    before = (*before, *([sums_prologue()] if sums else []), *sums)
     scan = environment().get_template("row_scan.c.j2")
     before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
