@@ -25,6 +25,7 @@ from polydl.torch_backend.model_export import Exported, written
 from polydl.torch_backend.node_kinds import reason
 from polydl.torch_backend.sizes import PerSizes, symbolic
 from polydl.torch_backend.support import lowering
+from polydl.torch_backend.whole_operators import whole
 
 _LOWERINGS = Lowerings(lowering, groups)
 _watches: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -47,7 +48,8 @@ def polydl(
     made = aot_autograd(
         fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition
     )
-    compiled: Callable[..., Any] = made(gm, example_inputs)
+    with whole():
+        compiled: Callable[..., Any] = made(gm, example_inputs)
     return compiled
 
 

@@ -45,6 +45,8 @@ def expand(gm: fx.GraphModule, lowering: Lowering) -> None:
         parts = None
         if found.get(node) is Kind.EAGER:
             parts = _parts(node, table().get(node.target), lowering, _DEPTH)
+        if parts is None and _has_equal_bags(node):
+            parts = _parts(node, _rows_of_bags, lowering, 1)
         elif found.get(node) is Kind.LOWERED and _has_padding(node):
             parts = _parts(node, _padded_first, lowering, 1)
         if parts is not None:
@@ -124,6 +126,31 @@ def _padded_first(x: Any, weight: Any, bias: Any, stride: Any, padding: list[int
     pairs = padding * (x.ndim - 2) if len(padding) == 1 else padding
     x = torch.ops.aten.constant_pad_nd.default(x, [n for one in reversed(pairs) for n in (one, one)], 0)
     return torch.ops.aten.convolution.default(x, weight, bias, stride, [0] * len(padding), dilation, *rest)
+
+
+def _has_equal_bags(node: fx.Node) -> bool:
+    """Whether a node combines rows of a table in bags, as many in each, and gives nothing else that is read."""
+    aten = torch.ops.aten
+    if node.target not in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default):
+        return False
+    assert isinstance(node.target, torch._ops.OpOverload)
+    schema = node.target._schema.arguments
+    given: dict[str, Any] = {one.name: one.default_value for one in schema if one.has_default_value()}
+    given |= {**dict(zip((one.name for one in schema), node.args, strict=False)), **node.kwargs}
+    offsets, bags = given["offsets"], given["offsets"].meta["val"].numel()
+    if offsets.target is not aten.arange.start_step or any(user.args[1] != 0 for user in node.users):
+        return False
+    if given["per_sample_weights"] is not None or given["include_last_offset"] or given["padding_idx"] != -1:
+        return False
+    count = given["indices"].meta["val"].numel()
+    return bags > 0 and count % bags == 0 and [*offsets.args, 1][:3] == [0, count, count // bags]
+
+
+def _rows_of_bags(weight: Any, indices: Any, offsets: Any, scaled: bool = False, mode: int = 0, *_: Any) -> tuple[Any]:
+    """The sums, means or extremes of bags of rows, as many in each."""
+    aten = torch.ops.aten
+    rows = aten.embedding.default(weight, aten.view.default(indices, [offsets.numel(), -1]))
+    return ((aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)[mode](rows, [1]),)
 
 
 def pad_in_eager(graph: fx.Graph, eager: Container[fx.Node]) -> None:

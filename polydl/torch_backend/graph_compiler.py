@@ -41,6 +41,8 @@ _HEAVY = 1e6
 """Work of a group from which its products had better run in blocks."""
 _IN_CACHE = 1 << 20
 """Bytes that one nest writes and another reads which stay in a cache meanwhile."""
+_OF_EACH = 4
+"""Operations for each element up to which memory is what takes time: products of a matrix and two vectors."""
 _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _PRODUCTS = frozenset(
     getattr(torch.ops.aten, name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward")
@@ -311,7 +313,13 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
         try:
             arguments = len(group.inputs) + len(group.outputs) + len(group.scratch)
             asked[name] = group_code.asked(
-                group.text, arguments, o, search=name in searched, branches=group.branches, sizes=group.sizes
+                group.text,
+                arguments,
+                o,
+                search=name in searched,
+                branches=group.branches,
+                sizes=group.sizes,
+                moved=group.moved,
             )
         except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
             waits[name] = partial(_raise, error)
@@ -340,13 +348,19 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
 def _faster_in_pytorch(group: Group, code: GroupCode) -> str | None:
     """Why a group whose time is nearly all in sums of products, for which PyTorch has a library, is left to that."""
     operators = {getattr(one.target, "overloadpacket", None) for one in group.nodes}
-    if group.work < _HEAVY or operators.isdisjoint(_PRODUCTS):
+    if group.work < _HEAVY or operators.isdisjoint(_PRODUCTS) or _reads_once(group):
         return None
     if not code.kernels:
         return "no microkernel fits its products: PyTorch's library is faster"
     if _ATTENTION in operators and sum(group.scratch) > _IN_CACHE and not code.shared:
         return "its nests share no loops, and what passes between them fits no cache: PyTorch's kernel is faster"
     return None
+
+
+def _reads_once(group: Group) -> bool:
+    """Whether there are hardly more products than elements: whoever computes them waits for memory."""
+    elements = sum(one.elements for one in (*group.inputs, *group.outputs))
+    return group.work - group.moved <= _OF_EACH * elements
 
 
 def _begun(job: Job, compilers: Compilers) -> Callable[[], GroupCode]:

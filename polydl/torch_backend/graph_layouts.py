@@ -158,15 +158,12 @@ class _LaidOut:
 
     def _call(self, node: fx.Node) -> fx.Node:
         made = self.graph.node_copy(node, self._copies.__getitem__)
-        users = list(node.users)
         with self.graph.inserting_before(made):
             if node in self._images:
                 made.args = (self._last(made.args[0]), self._window_panels(made.args[1]), *made.args[2:])
             elif node in self._products:
                 place = _PRODUCTS[node.target]
                 made.args = (*made.args[:place], self._panels(made.args[place]), *made.args[place + 1 :])
-            elif node.target is _aten.constant_pad_nd.default and len(users) == 1 and users[0] in self._images:
-                made.args = (self._last(made.args[0]), *made.args[1:])
             elif node.target in _VIEWS and not self._works(made):
                 made.args = (self._converted(made.args[0], torch.contiguous_format), *made.args[1:])
         if _tensors(node.meta.get("val")):

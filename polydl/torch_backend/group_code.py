@@ -25,7 +25,7 @@ from polydl.torch_backend.group_search import OBJECTS, TEXTS, Job, Searched, fro
 from polydl.torch_backend.loop_program import SizeName
 
 ENTRY = "polydl_call"
-_FORMAT = 7
+_FORMAT = 8
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 
 
@@ -81,11 +81,12 @@ def asked(
     search: bool,
     branches: bool,
     sizes: Sequence[SizeName] = (),
+    moved: int = 0,
 ) -> GroupCode | Job:
-    """The code of a group, `text(name)` its C, `arguments` the number of its arrays and `sizes` what it is given in
-    front of them, or, where it was not made before, what is to be done for it. `branches` says whether the text has
-    loads under conditions, which some compilers get wrong; what is searched may have them in any case. Raises
-    ToolchainError where there is no such compiler."""
+    """The code of a group, `text(name)` its C, `arguments` the number of its arrays, `moved` the bytes of these and
+    `sizes` what it is given in front of them, or, where it was not made before, what is to be done for it. `branches`
+    says whether the text has loads under conditions, which some compilers get wrong; what is searched may have them in
+    any case. Raises ToolchainError where there is no such compiler."""
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
     flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
@@ -95,7 +96,7 @@ def asked(
         return found
     end = entry(name, arguments, ENTRY, sizes)
     ranges = {one.name: (one.least, one.most) for one in sizes}
-    return Job(key, name, text(name), end, how, flags, o.cc, o.threads, o.reassociate, o.fast_math, ranges)
+    return Job(key, name, text(name), end, how, flags, o.cc, o.threads, o.reassociate, o.fast_math, ranges, moved)
 
 
 def known(key: str, name: str, how: str) -> GroupCode | None:

@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,7 +32,9 @@ from polydl.measure import Toolchain
 from polydl.measure.compiler import find_compiler, link_flags, run_compiler
 from polydl.options import Options
 from polydl.pipeline import optimize
+from polydl.results import OptimizeResult as Result
 from polydl.schedule.tree import kernels
+from polydl.search.variant import Variant
 
 OBJECTS = Cache("torch_groups", ".so", 5000)
 TEXTS = Cache("torch_texts", ".json", 5000)
@@ -44,6 +46,10 @@ _WORTH_WORKERS = 4
 _UNTUNED = Effort(schedulers=0)
 """The loops of operators are already in an order that isl's schedulers find, and some of their programs take these
 seconds, until they are stopped."""
+_APART = 4
+"""Bytes that a cache loads for each of a tensor, from which on loops had better run in another order."""
+_SHALLOW = 3
+"""Loops of a statement up to which schedulers are asked then: of a convolution they would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Job:
     fast_math: bool
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Least and greatest value of each size that the function takes."""
+    moved: int = 0
+    """Bytes of its tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +112,55 @@ def searched(job: Job) -> Searched:
 @deep()
 def optimized(job: Job) -> Searched:
     """Without timing in the small space: its first variant is hardly ever estimated to take longer than that of the
-    default space, which takes two to four times as long to search."""
-    measured = job.how == "measured"
+    default space, which takes two to four times as long to search. Where it would take lines of memory apart, as the
+    columns of a matrix do, isl's schedulers are asked for another order of the loops."""
+    if job.how == "measured":
+        return _searched(job, _optimized(job, "default", Effort()))
+    found = _optimized(job, "small", _UNTUNED)
+    if _takes_lines_apart(job, found):
+        other = _optimized(job, "small", Effort())
+        if _predicted(other) < _predicted(found):
+            found = other
+    return _searched(job, found)
+
+
+Told = Sequence[warnings.WarningMessage]
+
+
+def _optimized(job: Job, space: str, effort: Effort) -> tuple[Result, Told]:
+    """What `optimize` makes of a group, and what it warned of."""
     options = Options(
         function=job.name, threads=job.threads, cc=job.cc, reassociate=job.reassociate, fast_math=job.fast_math,
         top_k=3, cflags=job.flags, sizes={name: range(least, most + 1) for name, (least, most) in job.sizes.items()},
-        space="default" if measured else "small", effort=Effort() if measured else _UNTUNED,
+        space=space, effort=effort,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = optimize(job.written, Path(folder, "group.c"), options, run=measured)
-    chosen = [one.chosen for one in found.scops if one.chosen is not None]
+        found = optimize(job.written, Path(folder, "group.c"), options, run=job.how == "measured")
+    return found, told
+
+
+def _chosen(found: Result) -> list[Variant]:
+    return [one.chosen for one in found.scops if one.chosen is not None]
+
+
+def _takes_lines_apart(job: Job, found: tuple[Result, Told]) -> bool:
+    """Whether the first cache is estimated to load much more than the tensors of a group that sums no products."""
+    threads = job.threads or len(os.sched_getaffinity(0))
+    return any(
+        one.estimate.counts.get("into_L1_bytes", 0.0) * threads > _APART * job.moved > 0
+        and all(s.depth <= _SHALLOW for s in one.program.statements) and not any(kernels(one.tree))
+        for one in _chosen(found[0])
+    )  # fmt: skip
+
+
+def _predicted(found: tuple[Result, Told]) -> float:
+    return sum(one.score for one in _chosen(found[0]))
+
+
+def _searched(job: Job, made: tuple[Result, Told]) -> Searched:
+    found, told = made
+    chosen = _chosen(found)
     used = sum(1 for one in chosen for _ in kernels(one.tree))
     shared = sum(1 for one in chosen for part in one.parts if part.merge is not None)
     notes = tuple(dict.fromkeys(str(one.message) for one in told))

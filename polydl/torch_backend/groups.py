@@ -10,6 +10,7 @@ from math import prod
 from torch import fx
 
 from polydl.torch_backend.chained_groups import PRODUCTS, Link, chains, one_of
+from polydl.torch_backend.cut_loops import cut
 from polydl.torch_backend.graph_values import Value, value_of
 from polydl.torch_backend.joined_loops import joined
 from polydl.torch_backend.loop_index import ZERO, Index, Quotient, Remainder, Var
@@ -28,6 +29,7 @@ from polydl.torch_backend.loop_program import (
     branches,
     indices,
     statements,
+    values,
 )
 from polydl.torch_backend.loop_text import c_text
 from polydl.torch_backend.loop_writer import Writer
@@ -92,6 +94,11 @@ class Group:
     def branches(self) -> bool:
         """Whether something is loaded or computed only where a condition holds."""
         return branches(self.program.body)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of its tensors."""
+        return _bytes((*self.inputs, *self.outputs))
 
     @property
     def scratch(self) -> tuple[int, ...]:
@@ -495,10 +502,11 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
         if more == splits:
             break
         splits = more
+    program = cut(program)
     inputs = tuple(value_of(node) for node in emission.inputs)
-    values = tuple(value_of(node) for node in outputs)
+    written = tuple(value_of(node) for node in outputs)
     ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)
-    return Group(tuple(group.members), inputs, values, program, _work(program, (*inputs, *values)), ranges)
+    return Group(tuple(group.members), inputs, written, program, _work(program, (*inputs, *written)), ranges)
 
 
 def _wanted_splits(program: Program, splits: Splits) -> Splits:
@@ -524,17 +532,13 @@ def _wanted_splits(program: Program, splits: Splits) -> Splits:
 
 def _indices(body: Sequence[Statement]) -> Iterable[Index]:
     for one in statements(list(body)):
-        match one:
-            case Store(_, index, value, _):
-                yield from index
-                yield from indices(value)
-            case Declare(_, value) if value is not None:
-                yield from indices(value)
-            case When(condition, _):
-                yield from indices(condition)
+        if isinstance(one, Store):
+            yield from one.index
+        for value in values(one):
+            yield from indices(value)
 
 
-def _work(program: Program, values: Sequence[Value]) -> float:
+def _work(program: Program, tensors: Sequence[Value]) -> float:
     """Iterations of statements, and bytes of the tensors."""
 
     def count(body: Sequence[Statement]) -> float:
@@ -549,4 +553,8 @@ def _work(program: Program, values: Sequence[Value]) -> float:
                 total += 2
         return total
 
-    return count(list(program.body)) + sum(value.elements * value.dtype.itemsize for value in values)
+    return count(list(program.body)) + _bytes(tensors)
+
+
+def _bytes(tensors: Sequence[Value]) -> int:
+    return sum(one.elements * one.dtype.itemsize for one in tensors)

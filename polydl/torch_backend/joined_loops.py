@@ -30,6 +30,7 @@ from polydl.torch_backend.loop_program import (
     indices,
     parts,
     statements,
+    values,
 )
 
 Pair = tuple[Var, Var]
@@ -103,7 +104,7 @@ def _uses(program: Program) -> _Uses:
                 fixed |= set(_chosen(bound))
         if isinstance(one, Store):
             accesses.append((one.array, one.index))
-        for value in _values(one):
+        for value in values(one):
             for part in parts(value):
                 if isinstance(part, Load):
                     accesses.append((part.array, part.index))
@@ -117,15 +118,6 @@ def _uses(program: Program) -> _Uses:
                 elsewhere |= index.variables
                 fixed |= set(_chosen(index))
     return _Uses(accesses, frozenset(elsewhere), frozenset(fixed))
-
-
-def _values(one: Statement) -> tuple[Expr, ...]:
-    match one:
-        case Store(_, _, value, _) | When(value, _):
-            return (value,)
-        case Declare(_, value) if value is not None:
-            return (value,)
-    return ()
 
 
 def _is_plain(index: Index) -> bool:

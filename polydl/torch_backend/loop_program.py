@@ -155,12 +155,13 @@ def statements(body: tuple[Statement, ...] | list[Statement]) -> Iterator[Statem
 
 def branches(body: tuple[Statement, ...] | list[Statement]) -> bool:
     """Whether something is loaded or computed only where a condition holds."""
-    return any(isinstance(one, When) or any(map(_branches, _values(one))) for one in statements(body))
+    return any(isinstance(one, When) or any(map(_branches, values(one))) for one in statements(body))
 
 
-def _values(one: Statement) -> tuple[Expr, ...]:
+def values(one: Statement) -> tuple[Expr, ...]:
+    """What a statement computes, without what inner blocks do."""
     match one:
-        case Store(_, _, value, _):
+        case Store(_, _, value, _) | When(value, _):
             return (value,)
         case Declare(_, value) if value is not None:
             return (value,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def job(number: int, body: str = "o[i] = a[i] * {number};") -> Job:
     )
     return Job(f"key{number}", name, written, group_code.entry(name, 2, "polydl_call"), "ranked", (), "gcc", 2, True,
                False)  # fmt: skip
+
+
+def test_columns_are_added_up_along_rows() -> None:
+    body = "{{ float sum = 0; for (int k = 0; k < 1024; k++) sum += m[k][i]; o[i] = sum; }}"
+    one = job(1, body)
+    one = replace(one, written=one.written.replace("float a[restrict 4096]", "float m[restrict 1024][4096]"),
+                  moved=4 * 1025 * 4096)  # fmt: skip
+    assert "polydl1_row_" in group_search.optimized(one).text
 
 
 def test_workers_give_what_this_process_gives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

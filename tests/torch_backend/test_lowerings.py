@@ -26,10 +26,9 @@ EAGER = {
     "it sorts": "sort topk",
     "it is a Fourier transform": "_fft_c2r _fft_r2c",
     "it is decomposed": "as_strided reflection_pad1d reflection_pad2d reflection_pad3d replication_pad2d "
-    "replication_pad3d adaptive_avg_pool1d _pdist_forward _cdist_forward grid_sampler_2d "
-    "upsample_bilinear2d col2im",
+    "replication_pad3d adaptive_avg_pool1d _pdist_forward _cdist_forward grid_sampler_2d col2im _embedding_bag",
     "it changes running statistics in place": "_native_batch_norm_legit.default",
-    "it has no loops yet": "_embedding_bag scatter_reduce",
+    "it has no loops yet": "scatter_reduce",
 }
 """Operators of the core that PyTorch runs, all overloads or one, by reason."""
 

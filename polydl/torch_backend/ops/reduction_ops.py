@@ -150,6 +150,25 @@ def _sum(c: Call) -> Lowered:
     return reduced(c, rows, keeps(c), [make])
 
 
+@lowers("linalg_vector_norm.default")
+def _vector_norm(c: Call) -> Lowered:
+    source, element = c.element("self"), computed(c.out().dtype)
+    if not source.type.is_float or c["ord"] not in (1, 2):
+        c.refuse("it is neither the sum of what elements are without a sign nor the root of that of their squares")
+    squared = c["ord"] == 2
+    rows = rows_of(c, source)
+
+    def term(index: Map) -> Expr:
+        x = c.w.let(cast(source.at(index), element))
+        return mul(x, x) if squared else call("fabs", x)
+
+    def make(row: Map) -> Expr:
+        total = rows.total("norm", row, element, term)
+        return c.once("root", row, lambda: c.w.let(call("sqrt", total))) if squared else total
+
+    return reduced(c, rows, keeps(c), [make])
+
+
 @lowers("prod.default", "prod.dim_int")
 def _prod(c: Call) -> Lowered:
     source, element = c.element("self"), computed(c.out().dtype)

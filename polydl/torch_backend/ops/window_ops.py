@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from fractions import Fraction
+from itertools import pairwise, product
 from math import inf, prod
 
 import numpy as np
@@ -318,3 +319,62 @@ def _upsample(c: Call) -> Lowered:
         return source.at((*index[:2], *place))
 
     return c.pointwise(at)
+
+
+@lowers("upsample_linear1d.default", "upsample_bilinear2d.default", "upsample_trilinear3d.default",
+        "upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")  # fmt: skip
+def _upsample_linear(c: Call) -> Lowered:
+    source = c.element("self" if c.given("self") else "input")
+    if not source.type.is_float:
+        c.refuse("it rounds")
+    rank = len(source.sizes) - 2
+    old, new = source.sizes[2:], c.sizes()[2:]
+    names = [[f"scales_{axis}" for axis in "dhw"][-rank:], ["scales"]][rank == 1]
+    given = c.raw("scale_factors") or [c.raw(one) for one in names]
+    steps = [_steps(c, *each) for each in zip(old, new, given, strict=True)]
+
+    def at(index: Map) -> Expr:
+        places = [(one * a + b, by) for one, (a, b, by) in zip(index[2:], steps, strict=True)]
+        found: list[Expr] = []
+        for upper in product((0, 1), repeat=rank):
+            corner = [place // by + up for (place, by), up in zip(places, upper, strict=True)]
+            found.append(_nearest_inside(c, source, (*index[:2], *corner), 2))
+        for place, by in reversed(places):
+            part = place % by
+            share = mul(position(part, source.type), 1 / by)
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [one if part == number(0) else add(one, mul(sub(other, one), share)) for one, other in pairs]
+        return found[0]
+
+    return c.pointwise(at)
+
+
+def _steps(c: Call, old: int, new: int, scale: float | None) -> tuple[int, int, int]:
+    """(a, b, by): an element i of a resized dimension lies at (a i + b) / by of the old one, as ATen has it
+    (`area_pixel_compute_source_index`); in front of 0 and behind the last one, its value is theirs."""
+    if c["align_corners"]:
+        return (old - 1, 0, new - 1) if new > 1 else (0, 0, 1)
+    step = Fraction(1 / scale).limit_denominator(4 * new) if scale else Fraction(old, new)
+    by = 2 * step.denominator
+    a, b = 2 * step.numerator, step.numerator - step.denominator
+    exact = step if scale is None else Fraction(1 / scale)
+    if abs(float(step - exact)) * new > 1e-6 * max(old, 1) or (a * (new - 1) + b) // by >= old:
+        c.refuse("it takes elements in steps that are no ratio of its sizes")
+    return a, b, by
+
+
+def _nearest_inside(c: Call, source: Element, place: Map, d: int) -> Expr:
+    """An element of an image; for a place outside of it, from dimension d on, that at the border next to it."""
+    if d == len(place):
+        return source.at(place)
+
+    def at(one: Index) -> Expr:
+        return _nearest_inside(c, source, (*place[:d], one, *place[d + 1 :]), d + 1)
+
+    last = number(source.sizes[d] - 1)
+    with c.w.guard():
+        found = at(place[d])
+        for test, border in ((place[d], number(0)), (last - place[d], last)):
+            condition = inside(test)
+            found = found if condition is None else select(condition, found, at(border))
+    return found
