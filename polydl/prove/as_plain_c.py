@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pycparser import c_ast
@@ -15,9 +16,10 @@ from polydl.frontend.text.pragmas import find_pragmas
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.kernels.microkernel import MOST_CASES
-from polydl.model.scop import Scop
+from polydl.model.scop import BlackBox, Scop
 from polydl.model.types import I32
 from polydl.prove.integers import Unreadable
+from polydl.prove.stated_sums import StatedSum, sharing, stated_sums
 from polydl.target.isa import ISAS, ROW_TYPES, WHOLE_TYPES, Isa, lanes_name, narrow_lanes
 from polydl.target.products import IN_WORDS
 
@@ -81,6 +83,10 @@ class Parsed:
     """Per generated microkernel the comment above it, which states what it computes."""
     packs: Mapping[str, tuple[str, tuple[str, ...]]]
     """Per generated packing function its comment and the names of its parameters."""
+    sums: Mapping[str, StatedSum] = field(default_factory=dict)
+    """Per generated function that adds up a segment what it adds up."""
+    shares: frozenset[str] = frozenset()
+    """Generated functions that share out rows."""
 
 
 def read(text: str, scop: Scop, cc: str) -> Parsed:
@@ -100,7 +106,7 @@ def read(text: str, scop: Scop, cc: str) -> Parsed:
         if found:
             names = tuple(re.findall(r"(\w+)\s*(?:,|$)", found.group(3)))
             packs[found.group(2)] = (found.group(1), names)
-    return Parsed(functions[scop.function].body, functions, kernels, packs)
+    return Parsed(functions[scop.function].body, functions, kernels, packs, stated_sums(text), sharing(text))
 
 
 def helpers(text: str, scop: Scop, cc: str, isa: Isa, names: Iterable[str]) -> Mapping[str, Any]:
@@ -110,6 +116,9 @@ def helpers(text: str, scop: Scop, cc: str, isa: Isa, names: Iterable[str]) -> M
 
 
 def _functions(text: str, scop: Scop, cc: str, isa: Isa | None, bodies: bool | Collection[str]) -> Mapping[str, Any]:
+    kept = [own for s in scop.statements if isinstance(s.body, BlackBox) for own in (s.body.text, s.body.lanes) if own]
+    for own in dict.fromkeys(kept) if isa is None else ():
+        text += f"\nstatic void {kept_name(own)}(void)\n{{\n{own}\n}}\n"
     told = with_meanings(text).replace("#ifdef _OPENMP\n", "#if 1\n")
     code = head(_prefix(text), isa) + _OMP.sub(r'\1polydl_omp("\2");', told)
     flags = scop.source.preprocessor_flags
@@ -120,6 +129,12 @@ def _functions(text: str, scop: Scop, cc: str, isa: Isa | None, bodies: bool | C
     except PolyDLError as error:
         raise Unreadable(f"the output cannot be parsed: {error}") from error
     return {e.decl.name: e for e in unit.externals if isinstance(e, c_ast.FuncDef)}
+
+
+def kept_name(text: str) -> str:
+    """The function among those that are read (`read`) whose body is the text of a statement that is kept as it is
+    written."""
+    return f"polydl_kept_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def with_meanings(text: str) -> str:

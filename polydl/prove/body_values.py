@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,8 @@ class LocalArray:
     name: str
 
 
+_TABLE = re.compile(r"[ab]_table\d+")
+"""Parameters that are tables of integers, by which addresses move."""
 Value = Affine | Pointer | Vector | Load
 Env = dict[Any, Any]
 """Variables by name; elements of local arrays by (name, subscripts)."""
@@ -72,6 +75,11 @@ class Evaluator:
         self.read.append(Read(at, 1, tuple(self._around)))
         return Load(at)
 
+    def _element(self, at: Pointer) -> Load | Affine:
+        """An element of memory; of a table an integer, by its place."""
+        loaded = self._load(at)
+        return Affine(((f"{at.base}[{at.offset}]", 1),)) if _TABLE.fullmatch(at.base) else loaded
+
     def _value(self, node: Any, env: Env) -> Any:
         self._steps += 1
         match node:
@@ -94,7 +102,7 @@ class Evaluator:
             case c_ast.ArrayRef():
                 base, subscripts = subscripted(node)
                 if not isinstance(base, c_ast.ID) or not isinstance(env.get(base.name), LocalArray):
-                    return self._load(self._address(node, env))
+                    return self._element(self._address(node, env))
                 key = base.name, tuple(self._number(s, env) for s in subscripts)
                 if key in env:
                     return env[key]

@@ -58,6 +58,9 @@ class Contract:
     """By how many elements A moves from one column to the next: A[i*a_row + j*window + r*a_steps]."""
     scalar_b: bool = False
     """B does not: B[r*b_steps]."""
+    a_tables: tuple[bool, ...] = ()
+    """Per reduction whether A moves by elements of a table, `a_table0[r0]`, in place of the number of the iteration."""
+    b_tables: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,12 @@ class PackContract:
     """Of a copy that converts its elements, or puts several into a word."""
 
 
+_MOVED = r"(?: \+ (?:[ab]_table\d+\[r\d+\]|r\d+)\*(?:-?\d+|s))*"
 _CONTRACT = re.compile(
     r"C\[i\*(?P<c>-?\d+|s) \+ j\] [-+]?= (?:alpha \* )?(?:sum over r < (?P<sum>[0-9nx]+) of )?(?:(?P<product>\w+)\()?"
-    r"A\[i\*(?P<a>-?\d+|s)(?P<window> \+ j(?:\*(?P<apart>\d+))?)?(?P<a_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\](?: \*|,) "
-    r"B\[(?P<b>j|0)(?P<b_steps>(?: \+ r\d+\*(?:-?\d+|s))*)\]\)?"
+    r"A\[i\*(?P<a>-?\d+|s)(?P<window> \+ j(?:\*(?P<apart>\d+))?)?"
+    rf"(?P<a_steps>{_MOVED})\](?: \*|,) "
+    rf"B\[(?P<b>j|0)(?P<b_steps>{_MOVED})\]\)?"
     r"(?: of (?P<start>C|a number) over r < (?P<over>[0-9nx]+))?, i < m <= (?P<m>\d+), j < n <= (?P<n>\d+)"
 )
 _PACKED = re.compile(
@@ -104,6 +109,10 @@ def _step(text: str) -> int | None:
 
 def _steps(text: str) -> tuple[int | None, ...]:
     return tuple(map(_step, re.findall(r"\*(-?\d+|s)", text)))
+
+
+def _tables(text: str) -> tuple[bool, ...]:
+    return tuple(bool(table) for table in re.findall(r" \+ ([ab]_table\d+)?", text))
 
 
 def _extents(text: str) -> tuple[int | None, ...]:
@@ -136,6 +145,8 @@ def kernel_contract(parsed: Parsed, name: str) -> Contract:
         step=start,
         window=int(found["apart"] or 1) if found["window"] else 0,
         scalar_b=found["b"] == "0",
+        a_tables=_tables(found["a_steps"]),
+        b_tables=_tables(found["b_steps"]),
     )
 
 

@@ -11,6 +11,7 @@ from polydl.dependences.scalars import private_storage
 from polydl.model.scop import Storage
 from polydl.model.types import spelled
 from polydl.prove import finiteness as finite
+from polydl.prove import printed_segments
 from polydl.prove.integers import ZERO, Affine, Unreadable, Wrong, affine
 from polydl.prove.printed_program import Buffer, Pointer
 from polydl.prove.syntax import bytes_per_thread, first_number, line_of, names_in
@@ -61,7 +62,8 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
         if (array := name.removesuffix(_BYTES)) != name and array in walk.scop.arrays and at.depth == 0:
             walk.program.sizes[array] = _pages(item.init, at)
             return
-        at.env[name] = affine(item.init, at.env)
+        if not printed_segments.bound(walk, item, at):
+            at.env[name] = affine(item.init, at.env)
         return
     raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
 

@@ -189,10 +189,14 @@ class Touch:
     at: Pointer
     write: bool
     summed: bool
+    elements: isl.Map | None = None
+    """{ T[i…] -> [element] }; None: what is at the address."""
 
 
 def touched_by(printed: Printed) -> Iterator[Touch]:
     """The elements of memory that a printed statement touches."""
+    for array, write, elements in printed.touches:
+        yield Touch(printed, Pointer(array, ZERO), write, False, elements)
     for at in loads(printed.value):
         yield Touch(printed, at, False, printed.kind == "summed" and at == printed.target)
     if printed.target is not None:
@@ -275,7 +279,8 @@ def elements_at(
     """{ [first places of the time] -> [element] }; None of no touches. `place`: see `check_shared`."""
     found = None
     for touch in touches:
-        where = address(order.scop, touch.printed, touch.at) if place is None else place(touch)
+        where = touch.elements if place is None else place(touch)
+        where = address(order.scop, touch.printed, touch.at) if where is None else where
         one = order.time(touch.printed, end).reverse().apply_range(where)
         found = one if found is None else found.union(one)
     return found.coalesce() if found is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -20,6 +21,10 @@ from polydl.target.isa import Isa
 
 MOST_PRODUCTS = 200_000
 """Products of one element that are compared one by one, where the loops over them have another form."""
+
+_COUNTER = re.compile(rf"1\*(\w+) \+ {re.escape(str(ZERO))}")
+_LARGEST = 4096
+"""Bits of the largest address, with numbers for strides that are told (`with_strides`)."""
 
 Loop = tuple[str, int, int]
 """How often it runs, and by how many elements it moves the first and the second address."""
@@ -81,10 +86,20 @@ def _finished(
 
 def _loops(contract: Contract) -> list[Loop]:
     """The reductions, outermost first."""
-    return [
-        (str(number(extent) if extent is not None else Affine(((f"extent{k}", 1),))), a or 0, b or 0)
-        for k, (extent, a, b) in enumerate(zip(contract.extents, contract.a_steps, contract.b_steps, strict=True))
-    ]
+    found: list[Loop] = []
+    for k, extent in enumerate(contract.extents):
+        times = number(extent) if extent is not None else Affine(((f"extent{k}", 1),))
+        a, b = contract.a_steps[k] or 0, contract.b_steps[k] or 0
+        a *= _of_table(f"a_table{k}") if contract.a_tables[k] else 1
+        b *= _of_table(f"b_table{k}") if contract.b_tables[k] else 1
+        found.append((str(times), a, b))
+    return found
+
+
+def _of_table(name: str) -> int:
+    """A number in place of what a table holds in an iteration, over that of the iteration: larger than any address, and
+    another one for each table."""
+    return 1 << (_LARGEST * (2 * int(name[len("a_table") :]) + 1 + (name[0] == "b")))
 
 
 def _first(contract: Contract, row: int, column: int) -> tuple[int, int]:
@@ -135,10 +150,18 @@ def _same(lane: Lane, wanted: Term | None) -> bool:
     terms = [t for t in map(_term, lane) if t is not None]
     if terms == ([wanted] if wanted is not None else []):
         return True
+    if _by_tables(terms) != _by_tables([wanted] if wanted is not None else []):
+        return False
     together = _together(terms)
     if together is not None and together == wanted:
         return True
     return _products(terms) == _products([wanted] if wanted is not None else [])
+
+
+def _by_tables(terms: Sequence[Term]) -> set[tuple[int, int]]:
+    """Which tables move the first and the second address, and by how many elements per number."""
+    steps = {(a >> _LARGEST, b >> _LARGEST) for _, _, loops in terms for _, a, b in loops}
+    return {(a, b) for a, b in steps if a > 0 or b > 0}
 
 
 def _term(term: Product) -> Term | None:
@@ -149,15 +172,31 @@ def _addresses(term: Product) -> tuple[int, int]:
     """Of the first elements of A and of B. Raises Wrong, Unreadable."""
     a, b = _of_both(term)
     along = {name for name, _ in term.over}
-    if {name for name, _ in (*a.offset.terms, *b.offset.terms)} - along:
+    moved = [name for name, _ in (*a.offset.terms, *b.offset.terms)]
+    if any("[" in name and _counter_of(name) not in along for name in moved):
+        raise Wrong("an address by another element of a table than that of the iteration")
+    if any(_counter_of(name) not in along for name in moved):
         raise Unreadable("an address that depends on more than its loops")
     return a.offset.constant, b.offset.constant
 
 
 def _loops_of(term: Product) -> list[Loop]:
     a, b = _of_both(term)
-    steps_a, steps_b = dict(a.offset.terms), dict(b.offset.terms)
-    return [(str(times), steps_a.get(name, 0), steps_b.get(name, 0)) for name, times in term.over]
+
+    def step(at: Pointer, loop: str) -> int:
+        terms = [(name, n) for name, n in at.offset.terms if _counter_of(name) == loop]
+        return sum(n * _of_table(name.partition("[")[0]) if "[" in name else n for name, n in terms)
+
+    return [(str(times), step(a, name), step(b, name)) for name, times in term.over]
+
+
+def _counter_of(term: str) -> str:
+    """The counter that a term of an address is, or whose number subscripts a table; empty for others."""
+    if "[" not in term:
+        return term
+    inner = term.partition("[")[2].removesuffix("]")
+    found = _COUNTER.fullmatch(inner)
+    return found.group(1) if found is not None else ""
 
 
 def _of_both(term: Product) -> tuple[Pointer, Pointer]:

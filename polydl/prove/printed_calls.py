@@ -10,6 +10,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.model.types import spelled
+from polydl.prove import printed_segments
 from polydl.prove.as_plain_c import MEANING
 from polydl.prove.contracts import (
     Contract,
@@ -58,24 +59,29 @@ def _kernel(walk: Walk, item: Any, contract: Contract, arguments: Sequence[Any],
         name: _operand(walk, name, value, at)
         for name, value in zip(contract.parameters[5:], arguments[5:], strict=True)
     }
-    extents = [argument(e, f"extent{k}", bound) for k, e in enumerate(contract.extents)]
     _whole(walk, item, contract.name, at, m, n, contract)
     walk.program.use(contract, at.depth, at.constraints, (m, n))
     row, column = count(at, m), count(at, n)
-    result = finish(walk.parsed, contract, walk.strides, (a, b, c), bound, row, column)
-    inner = at.inside()
-    counters = [count(inner, e) for e in extents]
-    group = _group(walk, contract, a, b)
+    value, target = finish(walk.parsed, contract, walk.strides, (a, b, c), bound, row, column)
     a_at = a.offset.plus(product(row, argument(contract.a_row, "a_m", bound)))
     b_at = b.offset if contract.scalar_b else b.offset.plus(column)
     a_at = a_at.plus(column.times(contract.window))
+    # They are named when their instances are looked for (polydl.prove.unfold).
+    start = replace(at, time=(*at.time, ZERO, row, column))
+    walk.add(start, "kernel", "=", value, target, None, item, len(at.time))
+    through = printed_segments.of_kernel(
+        walk, contract, (("a", Pointer(a.base, a_at)), ("b", Pointer(b.base, b_at))), bound
+    )
+    if through is not None:
+        walk.add(start, "product", "+=", through, target, None, item, len(at.time))
+        return
+    inner = at.inside()
+    extents = [argument(e, f"extent{k}", bound) for k, e in enumerate(contract.extents)]
+    counters = [count(inner, e) for e in extents]
+    group = _group(walk, contract, a, b)
     for k, (r, a_step, b_step) in enumerate(zip(counters, contract.a_steps, contract.b_steps, strict=True)):
         a_at = a_at.plus(product(r, argument(a_step, f"a_stride{k}", bound)))
         b_at = b_at.plus(product(r, argument(b_step, f"b_stride{k}", bound)))
-    # They are named when their instances are looked for (polydl.prove.unfold).
-    value, target = result
-    start = replace(at, time=(*at.time, ZERO, row, column))
-    walk.add(start, "kernel", "=", value, target, None, item, len(at.time))
     begins = b.offset.plus(column)
     if group > 1:  # a word is so many places of its buffer
         counters.append(count(inner, number(group)))
@@ -120,6 +126,9 @@ def _factor(walk: Walk, contract: Contract, base: str, at: Affine) -> Any:
 
 def _operand(walk: Walk, name: str, node: Any, at: Place) -> Any:
     """An argument of a kernel or of a copy: an extent or a stride, an address, or a value. Raises Unreadable."""
+    through = printed_segments.length(walk, node, at) if name.startswith("extent") else None
+    if through is not None:
+        return through
     if re.fullmatch(r"width|[ac]_m|polydl\d*_e\d+_row|extent\d+|(?:[ab]_|width_)?stride\d*", name):
         return affine(node, at.env)
     try:

@@ -21,6 +21,20 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The entries `first <= p < last` of a segment of other arrays."""
+
+    name: str
+    """What the printed code calls the first of them."""
+    first: str
+    """C, in terms of integers and of elements of arrays."""
+    last: str
+    values: tuple[tuple[str, Affine], ...]
+    """The integers, by their names."""
+    arrays: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """Memory of the generated code's own."""
 
@@ -102,7 +116,8 @@ class Printed:
     loops: tuple[ConcurrentLoop, ...]
     kind: str
     """`assignment`, `product` (a kernel's), `copy` (into a buffer), `zeros` and `sums` (into one as well: what fills up
-    words, and sums of columns), `start` (a kernel's: where its sums start from those)."""
+    words, and sums of columns), `start` (a kernel's: where its sums start from those), `kept` (as it was
+    written)."""
     op: str
     value: Any
     """The symbolic value (polydl.prove.symbolic_values); of a product its factors."""
@@ -119,6 +134,9 @@ class Printed:
     parts: Mapping[str, Affine] = field(default_factory=dict)
     """By array of which a part is in memory where the part begins, as a mark in the text claims: the memory's first
     element is this one. Addresses are those in the array."""
+
+    touches: tuple[tuple[str, bool, isl.Map], ...] = ()
+    """Of a statement that is kept as it was written: arrays, whether it may write them, and { T[i…] -> [element] }."""
 
     @property
     def name(self) -> str:

@@ -9,12 +9,14 @@ from functools import reduce
 
 from polydl.base.errors import QuotaExceeded
 from polydl.lower.instance_marks import without_marks
+from polydl.lower.order_checks import order_checks
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.accumulation import accumulation
 from polydl.model.in_child import in_child
 from polydl.model.isl import DEFAULT_QUOTA, quota
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, Scop, Statement
+from polydl.prove import kept_texts, printed_segments
 from polydl.prove.addresses import address, linear
 from polydl.prove.as_plain_c import helpers, read
 from polydl.prove.counter_examples import instance
@@ -113,6 +115,7 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     program = Reader(scop, read(named, scop, cc)).read()
     order, loops = compared(scop, program, reassociate)
     _original_there(scop, program, named)
+    check_ordered(scop, program, named)
     bodies = check_bodies(program, lambda isa, names: helpers(named, scop, cc, isa, names), scop.long)
     sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
     names = ", ".join(s.name for s in scop.statements)
@@ -135,7 +138,8 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
     order.length = max([order.length, *(len(m.printed.time) for m in order.matches)])
     _once_each(scop, order.matches)
     for match in order.matches:
-        _same_accesses(scop, order.matches, match, sources)
+        if isinstance(match.statement.body, Assignment):  # a sum over a segment was compared when it was matched
+            _same_accesses(scop, order.matches, match, sources)
     _copies_hold(order, program)
     check_corrections(order)
     order.check()
@@ -158,11 +162,27 @@ def _original_there(scop: Scop, program: Program, named: str) -> None:
         raise Wrong("the loops as they were written are not in the output, for other sizes or too little memory")
 
 
+def check_ordered(scop: Scop, program: Program, text: str) -> None:
+    """Where segments have to have no entry in common the output asks for it. Raises Wrong."""
+    for asked, one in zip(order_checks(scop)[0], scop.ordered, strict=True):
+        if "".join(asked.split()) not in "".join(text.split()):
+            raise Wrong(f"the output does not ask whether {one.array} never decreases")
+        program.trusted[f"where {one.array} decreases, the loops as they were written run"] = None
+
+
 def _partial_sums(order: Order) -> None:
     """Sums that are added up in registers, from zero, before they are added to their element. Raises Wrong where their
     order matters."""
     kernels: dict[int, list[Match]] = {}
     for match in order.matches:
+        body = match.statement.body
+        if isinstance(body, BlackBox):
+            if match.printed.kind == "kept":
+                continue
+            if not (order.reassociate and body.regroups):
+                raise Wrong(f"line {match.printed.line}: a sum is added up in another order than written")
+            order.notes["sums are added up in another order than written"] = None
+            continue
         if match.printed.kind == "summed" and match.printed.op != "=":
             kernels.setdefault(-1, []).append(match)
         elif match.printed.step is not None and not match.printed.lanes:
@@ -200,13 +220,14 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
                             sources[match.printed.name, p] = (value[0], moved)
             number += len(found)
             matches += found
-        elif printed.kind in ("assignment", "summed"):
+        elif printed.kind in ("assignment", "summed", "kept"):
             if printed.hint is None:
                 raise Unreadable(f"line {printed.line}: which instance this is")
             statement = _statement(scop, printed.hint.statement)
             if statement is None:
                 raise Unreadable(f"line {printed.line}: {printed.hint.statement} is not a statement of the original")
-            pairs = assignment_pairs(scop, printed, statement)
+            kept = isinstance(statement.body, BlackBox)
+            pairs = [] if kept else assignment_pairs(scop, printed, statement)
             if pairs is None:
                 body = statement.body
                 other = isinstance(body, Assignment) and (printed.op != body.op or differs(printed.value, body.value))
@@ -219,6 +240,10 @@ def _matches(scop: Scop, program: Program, sources: Copied) -> list[Match]:
                 raise Wrong(f"line {printed.line}: {instance(statement.name, outside)} is not in the original")
             if not printed.domain.is_subset(instances.domain()) or not instances.is_single_valued():
                 raise Wrong(f"line {printed.line}: not one instance of {statement.name} each time")
+            if printed.kind == "kept":
+                kept_texts.touching(scop, printed, statement, instances)
+            elif kept and (different := printed_segments.difference(scop, printed, statement, instances)):
+                raise Wrong(f"line {printed.line}: {different} differs from {statement.name}")
             matches.append(Match(printed, statement, instances, pairs))
     return matches
 

@@ -32,7 +32,7 @@ from polydl.prove.as_plain_c import Parsed, helpers, read
 from polydl.prove.function_bodies import check_bodies
 from polydl.prove.integers import Affine, Unreadable, Wrong, condition, number, parameter
 from polydl.prove.printed_program import Program, map_of
-from polydl.prove.proof import compared, shape
+from polydl.prove.proof import check_ordered, compared, shape
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
 from polydl.prove.syntax import asks_for_room, begins, line_of
@@ -136,7 +136,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     root = _root(parsed.body)
     names = {name: parameter(name, unsigned=name in symbolic.unsigned) for name in symbolic.parameters}
     some = where_all_runs(symbolic)
-    if not _values([condition(root.cond, names)]).is_subset(some.values):
+    if not _values([condition(_of_sizes(root.cond), names)]).is_subset(some.values):
         raise Wrong(f"line {line_of(root)}: it also runs at sizes for which a statement has no instance")
     if not re.sub(r"\s", "", region).endswith(re.sub(r"\s", "", f"}}else{{{original_text(symbolic)}}}")):
         raise Wrong("the loops as they were written are not in the output, for the sizes that no other code is for")
@@ -163,6 +163,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1 - (len(every) - len(pieces))
     if copies < sum(_asks_for_memory(piece.block) for piece in pieces):
         raise Wrong("the loops as they were written are not in the output, for too little memory")
+    check_ordered(symbolic, together, given.text)
     bodies = check_bodies(
         together, lambda isa, names: helpers(given.text, symbolic, given.cc, isa, names), symbolic.long
     )
@@ -187,6 +188,16 @@ def _root(body: Any) -> Any:
             if len(inside) == 1 and isinstance(inside[0], c_ast.If):
                 return inside[0]
     raise Unreadable("the output has no region of generated code")
+
+
+def _of_sizes(asked: Any) -> Any:
+    """A question without what it asks of the order of arrays."""
+    match asked:
+        case c_ast.BinaryOp(op="&&", left=left, right=c_ast.FuncCall(name=c_ast.ID(name=name))) if re.fullmatch(
+            r"polydl\d*_ordered_\w+", name
+        ):
+            return _of_sizes(left)
+    return asked
 
 
 def _compounds(node: Any) -> Iterator[Any]:

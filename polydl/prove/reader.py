@@ -12,8 +12,9 @@ from pycparser.c_generator import CGenerator
 
 from polydl.model import isl
 from polydl.model.combiners import of_assignment
-from polydl.model.scop import Scop
+from polydl.model.scop import BlackBox, Scop, Statement
 from polydl.prove import finiteness as finite
+from polydl.prove import kept_texts, printed_segments
 from polydl.prove.addresses import strides_of
 from polydl.prove.as_plain_c import Parsed
 from polydl.prove.declared import declare
@@ -30,6 +31,7 @@ from polydl.prove.integers import (
 )
 from polydl.prove.printed_calls import call
 from polydl.prove.printed_program import ConcurrentLoop, Hint, Pointer, Program, Row, Team, domain
+from polydl.prove.shared_rows import without_shares
 from polydl.prove.structure_members import without_members
 from polydl.prove.symbolic_values import place, symbol
 from polydl.prove.syntax import (
@@ -80,7 +82,7 @@ class Reader:
         env |= sizes or {}
         if any(array.members is not None for array in self._walk.scop.arrays.values()):
             region = without_members(region, self._walk.scop.arrays)
-        region = without_kept(region, self._walk.scop.arrays)
+        region = without_kept(without_shares(self._walk, region), self._walk.scop.arrays)
         if self._walk.scop.views:
             self._walk.program.trusted["members of structures are read where the region begins"] = None
         self._block(region, Place(env, constraints=list(where)).inside())
@@ -128,7 +130,7 @@ class Reader:
                 without_effect(item)
                 return waiting
             case c_ast.Compound():
-                self._block(item, now.inside())
+                self._braces(item, now.inside(), waiting)
             case c_ast.If():
                 self._if(item, now, waiting)
             case c_ast.For():
@@ -149,6 +151,22 @@ class Reader:
         """Where threads begin: what one has declared for itself outside is not every thread's."""
         at.env = {name: one for name, one in at.env.items() if not self._walk.is_own(one)}
         return at
+
+    def _braces(self, item: Any, at: Place, waiting: Waiting) -> None:
+        """A block, or a statement that is kept as it is written or goes through a segment."""
+        of = self._black_box(waiting)
+        if of is None:
+            self._block(item, at)
+        elif printed_segments.is_sum(self._walk, item):
+            printed_segments.summed(self._walk, item, at, waiting.hints[0])
+        else:
+            kept_texts.kept(self._walk, item, of, at, waiting.hints[0])
+
+    def _black_box(self, waiting: Waiting) -> Statement | None:
+        """The statement that is kept as it is written, or goes through a segment, which the next one is said to be."""
+        named = [s for s in self._walk.scop.statements for hint in waiting.hints if s.name == hint.statement]
+        one = named[0] if len(named) == len(waiting.hints) == 1 else None
+        return one if one is not None and isinstance(one.body, BlackBox) else None
 
     def _at_parts(self, now: Place, waiting: Waiting) -> Place:
         """The place of a statement where pointers to parts of arrays mean elements of the arrays."""

@@ -13,7 +13,7 @@ from polydl.model.conversions import conversion_of
 from polydl.model.functions import FUNCTIONS
 from polydl.model.types import F32, F64, U32, spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
-from polydl.prove.printed_program import Pointer
+from polydl.prove.printed_program import Bounds, Pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,32 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """An element that is another one for each entry of a segment."""
+
+    at: Pointer
+    """For entry 0, where tables hold 0, in the first iteration of the loops inside."""
+    entry: Affine
+    """Elements from one entry to the next."""
+    table: str
+    """The table that leads to it; empty: none does."""
+    by: Affine
+    """Elements by which the next number in the table is further."""
+    inner: tuple[Affine, ...]
+    """Elements from one iteration of each loop inside to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segmented:
+    """The sum over the entries of a segment, and over loops inside of it, of a product of elements."""
+
+    bounds: Bounds
+    extents: tuple[Affine, ...]
+    """Iterations of the loops inside."""
+    factors: tuple[Moved, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """What the statement with this number has made, still in a register."""
 
@@ -78,7 +104,16 @@ class Accumulator:
 STEPS = "steps"
 """The operation of all steps of a generated microkernel, one after the other, on what they start from."""
 
-Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator | Chosen
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What code makes that is kept as it was written, with the integers that it is given."""
+
+    values: tuple[tuple[str, Affine], ...]
+    """By name."""
+
+
+Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator | Chosen | Segmented | Kept
 
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
 MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
@@ -373,4 +408,6 @@ def loads(value: Symbol) -> list[Pointer]:
 def chosen_arrays(value: Symbol) -> set[str]:
     """The arrays of which values choose an element."""
     own = {value.base} if isinstance(value, Chosen) else set()
+    if isinstance(value, Segmented):
+        own = {*value.bounds.arrays, *(name for one in value.factors for name in (one.at.base, one.table) if name)}
     return own.union(*map(chosen_arrays, parts_of(value)))

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from polydl.model import isl
 from polydl.model.expr import Convert
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.model.types import I32, U32, promoted
+from polydl.prove import printed_segments
 from polydl.prove.integers import Unreadable, Wrong, number
 from polydl.prove.matching import Match, Pair, assignment_pairs, by_address, product_pairs, symbol_factors
 from polydl.prove.printed_program import Pointer, Printed
-from polydl.prove.symbolic_values import STEPS, Literal, Load, Operation, Sum, Symbol, contains, conversion
+from polydl.prove.symbolic_values import STEPS, Literal, Load, Operation, Segmented, Sum, Symbol, contains, conversion
 
 Sources = Mapping[Pointer, tuple[str, isl.Map]]
 """(value, statement) of a phase for each element; (factors, None) of the products."""
@@ -117,9 +118,8 @@ def _matched(
             made.value = of.value
         elif of is product:
             made.op = "+=" if op == "sum+" else "-="
-            made.value = (
-                Operation("*", (*of.value.operands, *value.operands)) if isinstance(value, Operation) else value
-            )
+            own = (of.value,) if isinstance(of.value, Segmented) else of.value.operands
+            made.value = Operation("*", (*own, *value.operands)) if isinstance(value, Operation) else value
         else:
             made.value = value
         moved = {at: (array, isl.domain_named(where, made.name)) for at, (array, where) in sources.items()}
@@ -135,6 +135,13 @@ def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str])
     elements."""
     for statement in scop.statements:
         body = statement.body
+        if isinstance(body, BlackBox) and body.segment is not None and printed.kind == "product":
+            added = printed_segments.of_target(scop, printed, statement)
+            if added is not None and added.is_single_valued() and printed.domain.is_subset(added.domain()):
+                if not printed_segments.difference(scop, printed, statement, added):
+                    return Match(printed, statement, added, [])
+                elsewhere.append(statement.name)
+            continue
         if not isinstance(body, Assignment) or statement.accesses[body.target].array != printed.target.base:  # type: ignore[union-attr]
             continue
         for pairs in _ways(scop, printed, statement):

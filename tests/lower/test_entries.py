@@ -67,6 +67,10 @@ def sddmm(d: Data) -> np.ndarray:
     return np.array([d.a[i] @ d.b[d.idx[p]] for i, row in d.rows() for p in row], np.float32)
 
 
+def scaled_products(d: Data) -> np.ndarray:
+    return d.out + (d.val - sddmm(d)) * d.val
+
+
 def scaled(d: Data) -> np.ndarray:
     return np.array([d.out[p] * d.s[i] for i, row in d.rows() for p in row], np.float32)
 
@@ -84,6 +88,15 @@ CASES: dict[str, tuple[str, Callable[[Data], np.ndarray]]] = {
     "products of rows": (
         ROW + " { float t = 0; for (int j = 0; j < k; j++) t += a[i][j] * b[idx[p]][j]; out[p] = t; }", sddmm
     ),
+    "products with what an entry declares": (
+        """for (int p = ptr[i]; p < ptr[i + 1]; p++) {
+            const float v = val[p];
+            float t = v;
+            for (int j = 0; j < k; j++) t -= a[i][j] * b[idx[p]][j];
+            out[p] += t * v;
+        }""",
+        scaled_products,
+    ),
     "entries in place": (ROW + " out[p] *= s[i];", scaled),
     "a condition": (ROW + " { if (val[p] > s[i]) out[p] = val[p]; else out[p] = 0; }", chosen),
     "several loops": (
@@ -100,12 +113,35 @@ def test_entries_are_right_for_any_pattern_on_any_number_of_threads(name: str) -
     (scop,) = made.scops
     code = next(v.code() for v in scop.ranking.variants if "Parallelize(" in str(v.recipe))
     assert "polydl_ordered_i32(ptr, 0, 39)" in code
+    assert ("polydl_entry += 4" in code) == name.startswith("products")
     for each in (made.text, code):
         library = compile_c([each], (*NATIVE, "-Werror=all"))
         for lengths in [*PATTERNS, list(range(40))]:
             for k in (16, 5):
                 data = Data.of(lengths, k)
                 assert np.array_equal(data.run(library), expected(data)), (lengths, k)
+
+
+ONE_AT_A_TIME = {
+    "an entry of another": "float t = 0; for (int j = 0; j < k; j++) t += a[i][j] * out[p - 1]; out[p] = t;",
+    "a sum of all entries": "float t = 0; for (int j = 0; j < k; j++) t += a[i][j] * b[idx[p]][j]; all += t;",
+    "a place by a table": "float t = 0; for (int j = 0; j < k; j++) t += a[i][j] * b[p][j]; out[idx[p]] = t;",
+    "as many products as an entry says": (
+        "float t = 0; for (int j = 0; j < idx[p]; j++) t += a[i][j] * b[p][j]; out[p] = t;"
+    ),
+    "what is left of the entry before": "for (int j = 0; j < k; j++) left += a[i][j] * b[p][j]; out[p] = left;",
+    "a store into another array": (
+        "float t = 0; for (int j = 0; j < k; j++) t += a[i][j] * b[p][j]; out[p] = t; s[i] = t;"
+    ),
+}
+
+
+@pytest.mark.parametrize("why", ONE_AT_A_TIME)
+def test_entries_that_depend_on_others_run_one_at_a_time(why: str) -> None:
+    text = HEAD.replace("const float *restrict s", "float *restrict s")
+    text %= f"float all = 0, left = 0; {ROW} {{ {ONE_AT_A_TIME[why]} }} s[i] = all + left;"
+    (scop,) = polydl.load(text, sizes={"n": 40, "k": 16}).scops
+    assert not any("polydl_entry" in getattr(s.body, "lanes", "") for s in scop.statements)
 
 
 OVERLAPPING = np.array([0, 4, 2, 6, 6, 3, 3, 8] * 5 + [9], np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower.jammed_entries import entry_of, jammed
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
@@ -55,6 +56,10 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
 
     def changed(node: Node) -> Node:
         nonlocal found
+        several = _several(node, typed)
+        if several is not None:
+            found = True
+            return c_ast.Compound([*several[:-1], mapped(several[-1], changed)])
         made = _summed(node, typed)
         if made is None or not (node is code or _along_rows(node)):
             return mapped(node, changed)
@@ -63,6 +68,22 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
 
     made = changed(code)
     return written(made) if found else ""
+
+
+def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Node] | None:
+    """A loop whose entries are independent, four at a time, and the loop over what is left; None for other code."""
+    bounds = _bounds(node) if isinstance(node, c_ast.For) else None
+    if bounds is None or not isinstance(node, c_ast.For) or not (_pure(node.stmt) and _pure(bounds.last)):
+        return None
+
+    def lanes(loop: c_ast.For, old: Mapping[str, str]) -> Node | None:
+        return _summed(loop, lambda name: typed(old.get(name, name))) if _along_rows(loop) else None
+
+    last = bounds.last
+    if bounds.op == "<=":
+        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1"))
+    made = jammed(node, bounds.counter, last, lanes)
+    return None if made is None else [*entry_of(node, bounds.first, made)]
 
 
 def _along_rows(loop: Node) -> bool:
