@@ -300,6 +300,31 @@ def over_rows(statements: Iterable[Statement], affs: Mapping[str, isl.Aff]) -> b
     return False
 
 
+def goes_over_rows(structure: NestLoops, loop: Loop) -> bool:
+    """Whether a loop's iterations are rows one after the other, in which a statement runs through a segment, without a
+    microkernel."""
+    if structure.kernel is not None or (loop.step, loop.within) != (1, None):
+        return False
+    several = structure.statements
+    return over_rows(several, {s.name: normalised(structure.nest, s)[loop.iterator] for s in several})
+
+
+def loops_over_rows(structure: NestLoops, threads: int) -> frozenset[str]:
+    """The loops over rows of a sparse matrix, if there are several threads and as many rows at least; else none. On one
+    thread the other orders stay, for the written one alone is no variant.
+
+    In a loop outside of these, entries of all rows are read in each iteration, instead of those of one row again and
+    again; a loop inside of these is a fork for each row where it is shared out.
+    """
+    through = any(isinstance(s.body, BlackBox) and s.body.entries is not None for s in structure.statements)
+    if threads < 2 or not through:
+        return frozenset()
+    rows = [loop for loop in structure.loops if goes_over_rows(structure, loop)]
+    counts = [trips(structure.nest, loop) for loop in rows]
+    many = math.prod(threads if count is None else count for count in counts) >= threads
+    return frozenset(loop.name for loop in rows) if many else frozenset()
+
+
 def loop_aff(loop: Loop, y: isl.Aff) -> isl.Aff:
     """{ S[i…] -> [t] } the value of a loop, relative to the tile that it runs in."""
     if loop.within is not None:

@@ -193,6 +193,17 @@ def test_blocks_times_a_vector(rows: int, depth: int, t: ElementType, how: str) 
             assert np.array_equal(y, wanted), (machine, lengths[:12])
 
 
+def test_rows_stay_around_what_is_done_for_each() -> None:
+    """In another order every iteration of the loop outside would read entries of all rows."""
+    names = {"t": "float", "rows": 8, "depth": 8}
+    source = BLOCKS.format(loops=WRITTEN["as it comes"].format(**names), **names)
+    (scop,) = polydl.load(source, sizes={"n": 1000}).scops
+    ranking = polydl.rank(scop, machine="epyc-zen4", threads=2)
+    assert not any("Permute(order=(r, i))" in str(variant.recipe) for variant in ranking.variants)
+    assert not any("Parallelize(loops=(r,)" in str(variant.recipe) for variant in ranking.variants)
+    assert ranking.pruned["loops outside of those over rows of a sparse matrix, and forks for each row"] >= 2
+
+
 def test_rows_in_no_order_are_right_on_threads() -> None:
     """What shares rows out never takes `ptr` for granted."""
     library = compile_c([made("the element", F32, I32, 3).text], FLAGS)

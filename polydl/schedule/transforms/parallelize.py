@@ -9,7 +9,7 @@ from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.strides import known
-from polydl.schedule.limits import IDLE, RAGGED, Limits
+from polydl.schedule.limits import AGAIN, IDLE, RAGGED, Limits
 from polydl.schedule.loops import (
     BY_ENTRIES,
     HILBERT,
@@ -18,8 +18,8 @@ from polydl.schedule.loops import (
     Loop,
     LoopTransform,
     NestLoops,
-    normalised,
-    over_rows,
+    goes_over_rows,
+    loops_over_rows,
     trips,
 )
 from polydl.schedule.quick_legality import is_legal
@@ -74,7 +74,7 @@ class Parallelize(LoopTransform, frozen=True):
         if self.schedule == HILBERT:
             _check_curve(structure, at, grid=bool(grid))
         elif self.schedule == BY_ENTRIES:
-            if len(at) != 1 or grid or not _over_rows(structure, structure.loops[at[0]]):
+            if len(at) != 1 or grid or not goes_over_rows(structure, structure.loops[at[0]]):
                 raise InputError(
                     "'entries' shares out one loop, in each of whose iterations a statement runs through a segment"
                 )
@@ -159,9 +159,12 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
     nest, legality, threads = limits.nest, limits.legality, limits.threads
     names = [loop.name for loop in structure.loops]
     counts = [trips(nest, loop) for loop in structure.loops]
-    starts = 0
+    starts, over = 0, loops_over_rows(structure, threads)
     for start in range(len(names) if threads > 1 else 0):
         if starts == limits.space.starts or counts[start] == 1:
+            continue
+        if over and names[start] not in over and starts:
+            limits.pruned[AGAIN] += 1
             continue
         work = 1
         for end in range(start + 1, len(names) + 1):
@@ -206,7 +209,7 @@ def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> 
     `guided` begins with pieces as large as a thread's share, and goes over to small ones: that takes fewer of them, and
     is as even, where the first iterations are not longer than the mean.
     """
-    if len(loops) == 1 and _over_rows(structure, loops[0]):
+    if len(loops) == 1 and goes_over_rows(structure, loops[0]):
         return (BY_ENTRIES,)
     shares = limits.shares(loops[0]) if len(loops) == 1 else (1.0,)
     if not structure.over_segment and max(shares) < _UNEVEN:
@@ -217,14 +220,6 @@ def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> 
     piece = max(1, iterations // (threads * _PIECES))
     first = max(shares) >= _UNEVEN > shares[0]
     return (f"dynamic,{piece}", *([f"guided,{piece}"] if first else []))
-
-
-def _over_rows(structure: NestLoops, loop: Loop) -> bool:
-    """Whether its iterations are rows one after the other, in which a statement runs through a segment."""
-    if structure.kernel is not None or (loop.step, loop.within) != (1, None):
-        return False
-    several = structure.statements
-    return over_rows(several, {s.name: normalised(structure.nest, s)[loop.iterator] for s in several})
 
 
 def _collapses(structure: NestLoops, start: int, end: int) -> bool:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polydl.base.errors import InputError
-from polydl.schedule.limits import ILLEGAL, ORDERS, Limits
-from polydl.schedule.loops import Loop, LoopTransform, NestLoops, trips
+from polydl.schedule.limits import AGAIN, ILLEGAL, ORDERS, Limits
+from polydl.schedule.loops import Loop, LoopTransform, NestLoops, loops_over_rows, trips
 from polydl.schedule.quick_legality import is_legal
 
 
@@ -48,12 +48,22 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
             limits.pruned[ORDERS] += _number_of_orders(structure) - count - broken
             return
         made = structure if order == written else Permute(order).applied(structure)
-        if is_legal(made, limits.legality):
+        if order != written and _comes_back(made, limits.threads):
+            broken += 1
+            limits.pruned[AGAIN] += 1
+        elif is_legal(made, limits.legality):
             count += 1
             yield made
         else:
             broken += 1
             limits.pruned[ILLEGAL] += 1
+
+
+def _comes_back(structure: NestLoops, threads: int) -> bool:
+    """Whether a loop over rows is inside of another one."""
+    rows = loops_over_rows(structure, threads)
+    moving = [loop.name in rows for loop in structure.loops if trips(structure.nest, loop) != 1]
+    return bool(rows) and moving != sorted(moving, reverse=True)
 
 
 def _number_of_orders(structure: NestLoops) -> int:
