@@ -10,7 +10,7 @@ schedule files and measurements mean the same statements everywhere. Statements 
 new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`), and those that lose loops (`S1u`); until then
 names and loops are those of the file, of which some statements may be gone. Before sums are made in place, zero points
 come out of those of integers; around sums in blocks of registers, temporaries become part of what they are used for
-(`temporaries`).
+(`temporaries`), and at last scalars that are used on both sides of such a sum are parted there (`around_products`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from polydl.equations.step import Step, applied
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
+from polydl.rewrite.around_products import around_products
 from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.digits import digits
@@ -116,6 +117,7 @@ def canonical(
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]
+        order += [around_products] if reassociate else []
         order += [lambda one: partial(one, reassociate=reassociate)]
         order += [borders, interiors]
     steps: list[Step] = []

@@ -138,7 +138,9 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
     using = users(scop, name)
     first, last = using[0], using[-1]
     target = _result(last, name)
-    if len(using) < 3 or target is None or last.depth != first.depth or common_depth(first, last) != last.depth:
+    if target is None or scop.arrays[target.array].storage is Storage.SCRATCH:
+        return None  # a rewrite has put it there, and in a scalar it keeps its loops together (`around_products`)
+    if len(using) < 3 or last.depth != first.depth or common_depth(first, last) != last.depth:
         return None
     stepping = [s for s in using[1:-1] if _steps(scop, s, name)]
     if not all(_accumulates(s, name) or s in stepping or _updates(s, name, first.depth) for s in using[1:-1]):

@@ -301,6 +301,7 @@ def spaced(recipe: str) -> str:
 STEPS = {
     f"polydl.rewrite.{name}"
     for name in (
+        "around_products",
         "gathered_sums",
         "scattered_sums",
         "dead",
