@@ -4,13 +4,20 @@ along the depth of a block where it has whole ones; right for any pattern, at an
 from __future__ import annotations
 
 import ctypes
+import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polydl
 from polydl.base import resources
+from polydl.kernels.direct_reads import DirectReads, direct_values
+from polydl.kernels.microkernel import environment, isa_prologue
+from polydl.model.types import I8, I32
+from polydl.target.products import DOT_8
+from tests.compiling import run_compiler
 from tests.efforts import FEW
 from tests.oracle.native import QUICK_NATIVE, compile_c
 
@@ -198,3 +205,17 @@ def test_sums_that_are_rounded_in_between_stay_loops(a: str, b: str, kept: str, 
     (scop,) = polydl.load(text, sizes={"n": 40, "k": 72}).scops
     ranking = polydl.rank(scop)
     assert all("polydl_mk_" not in v.code() for v in ranking.variants[:3])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
+def test_bytes_become_words_in_vectors(tmp_path: Path) -> None:
+    """By an instruction that extends sixteen of them, and none that takes single ones out of a vector."""
+    values = direct_values(DirectReads(I8, I8), DOT_8[I8, I8], I32)
+    (tmp_path / "f.c").write_text(environment().get_template("direct_reads.c.j2").render(values))
+    body = f"polydl_i32 g(const signed char *p, long row) {{ return {values['name']}(p, row); }}"
+    (tmp_path / "g.c").write_text(f'{isa_prologue(I32)}#include "f.c"\n{body}\n')
+    for architecture in ("icelake-server", "haswell"):
+        flags = ["-O3", "-std=gnu11", "-Wno-psabi", f"-march={architecture}"]
+        run_compiler(["gcc", *flags, "-S", "g.c"], tmp_path)
+        text = (tmp_path / "g.s").read_text()
+        assert text.count("vpmovzxbd") == 4 and "vpextr" not in text and "vpinsr" not in text
