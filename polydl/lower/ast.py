@@ -46,8 +46,10 @@ class Writer:
     """What makes the instances of statements that are not the scop's own."""
     thread_lines: Sequence[Node] = ()
     """What is needed inside of the parallel loops."""
+    thread_begins: Sequence[Node] = ()
+    """What each thread does before its first iteration of one of them."""
     thread_ends: Sequence[Node] = ()
-    """What ends it."""
+    """What it does after its last."""
     private: Sequence[str] = ()
     """Scalars of which each thread has its own: rows keep them in registers."""
     rows: Mapping[str, RowOptions] = field(default_factory=dict)
@@ -82,7 +84,8 @@ class Writer:
         node = ComplexProducts(self.helpers)(node)
         if self.in_locals:
             node = Kept(self.scop.arrays, self.names.prefix)(node)
-        threads = Threads(self.names.prefix, self.thread_lines, self.scop.source.text, self.thread_ends)
+        around = (self.thread_begins, self.thread_ends)
+        threads = Threads(self.names.prefix, self.thread_lines, self.scop.source.text, *around)
         node = threads(node)
         self.functions += threads.prologue
         return node

@@ -248,7 +248,7 @@ def _written(
     begin, end = (
         tuple(Evaluate(Invoke(f"polydl_tiles_{what}", ())) for _ in range(plan.in_tiles)) for what in ("begin", "end")
     )
-    inside = (*begin, *plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
+    inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
     bases = {name: _first_elements(plan, buffer) for name, buffer in buffers.items()}
     writer = Writer(
         within,
@@ -256,6 +256,7 @@ def _written(
         helpers,
         plan.printers,
         inside,
+        begin,
         end,
         list(private_scalars(scop)),
         rows,

@@ -46,6 +46,9 @@ from polydl.prove.syntax import (
 )
 from polydl.prove.walk_state import Place, Waiting, Walk
 
+_ASIDE = r"polydl\d*_(stream_end|tiles_begin|tiles_end)"
+"""Functions of a thread's own, which touch no array."""
+
 
 def _private(omp: str) -> list[str]:
     """The variables that a pragma says each iteration, or thread, has of its own."""
@@ -121,11 +124,12 @@ class Reader:
                     self._walk.waits(now, now.time, item)
                     return waiting
                 return replace(waiting, omp=said.value.strip('"'))
+            case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(_ASIDE, name):
+                pass
             case c_ast.FuncCall() | c_ast.Assignment() if now.team is not None and not _shared_out(now):
                 raise Unreadable(f"line {line_of(item)}: every thread runs it")
             case c_ast.FuncCall(name=c_ast.ID()):
-                if not re.fullmatch(r"polydl\d*_(stream_end|tiles_begin|tiles_end)", item.name.name):
-                    call(self._walk, item, now.inside(), waiting)
+                call(self._walk, item, now.inside(), waiting)
             case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
                 without_effect(item)
                 return waiting

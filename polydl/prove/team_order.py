@@ -5,8 +5,8 @@
                for i: … } }
 
 Two accesses of one element, one of which writes it, must have a place between them at which all threads wait (the end
-of a loop without `nowait`, a barrier), or be of one thread: in equal iterations of one loop that has the same ones each
-time, which OpenMP's static schedule gives to the same thread (OpenMP 5.2, section 11.5.3).
+of a loop without `nowait`, a barrier), or be of one thread: in one iteration, or in equal ones of a loop that has the
+same each time, which OpenMP's static schedule gives to the same thread (OpenMP 5.2, section 11.5.3).
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def _check(order: Order, team: Team, waits: isl.Set | None, writing: _Inside, ot
     pairs = isl.agree(either.union(either.reverse()), range(team.begin)).intersect(later)
     if waits is not None:
         pairs = pairs.subtract(later.intersect_range(waits).apply_range(later))
-    if one is other[0] and one.stays:
-        pairs = isl.differ(pairs, one.times)
+    if one is other[0]:
+        # An iteration is one thread's, and its next ones where it has the same each time.
+        pairs = isl.differ(pairs, one.times if one.stays else range(max(one.times) + 1))
     if not pairs.is_empty():
         a, b, where = pair(pairs)
         raise Wrong(

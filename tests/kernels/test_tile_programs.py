@@ -263,6 +263,29 @@ def test_matrices_are_no_vectors() -> None:
     assert not any(one.startswith("amx") for one in detect(isa=detect().simd.isa).simd.features.split())
 
 
+COUNTED = """
+static int counted;
+int count_of(void) { return counted; }
+static inline void count_one(void) { __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED); }
+"""
+
+
+def test_each_thread_begins_once(tmp_path: Path) -> None:
+    """Around all of its blocks: the thread that calls, and in the parallel loop each by itself."""
+    source = product(c="float", a="polydl_bf16", b="polydl_bf16", value=VALUES["bf16"])
+    _, _, made = built(source, tmp_path, sizes={"M": 256, "N": 1024, "K": 128})
+    assert calls_of_tiles(made)
+    counting = COUNTED + made.replace("{ polydl_tiles_on++; }", "{ polydl_tiles_on++, count_one(); }")
+    library = compile_c([counting], (*FLAGS, "-fopenmp", *EMULATE))
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(2)
+    a, b, c = bf16(np.ones((256, 128))), bf16(np.ones((128, 1024))), np.zeros((256, 1024), np.float32)
+    for calls in (1, 2, 3):
+        library.after(*map(ctypes.c_int, (256, 1024, 128)), *map(pointer, (c, a, b)))
+        assert (library.count_of(), c.min(), c.max()) == (calls * (1 + 2), 128 * calls, 128 * calls)
+    library.omp_set_num_threads(before)
+
+
 REFUSING = """
 static long asked[8], times;
 long refuse(long number, ...)

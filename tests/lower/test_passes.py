@@ -161,6 +161,17 @@ def test_several_parts_of_a_thread_have_scopes_of_their_own() -> None:
     assert found.count("int j;") == 1
 
 
+def test_threads_begin_and_end_once_around_their_iterations() -> None:
+    """Where they work by themselves; in a loop in which they do not, there is nothing to begin with."""
+    threads = Threads("polydl_", (), "", *((Evaluate(Invoke(name, ())),) for name in ("begin", "end")))
+    node = Marked(Way.PARALLEL, loop("i", loop("j", Marked(Way.THREAD, USE))), " schedule(dynamic)")
+    found = [line for line in text(threads(node)) if not line.startswith(("#ifdef", "#endif"))]
+    assert found[:4] == ["#pragma omp parallel", "{", "begin();", "#pragma omp for schedule(dynamic)"]
+    assert found[-3:] == ["}", "end();", "}"]
+    plain = text(threads(Marked(Way.PARALLEL, loop("i", USE))))
+    assert "#pragma omp parallel for" in plain and "begin();" not in plain
+
+
 def test_a_mark_goes_to_the_first_loop_inside() -> None:
     found = text(THREADS(Marked(Way.SIMD, If(N, loop("i", loop("j", USE))))))
     assert found[:3] == ["if (n) {", "#ifdef _OPENMP", "#pragma omp simd"]

@@ -80,6 +80,7 @@ MUTANTS = {
         (r" +polydl_pack_.*\n", ""),
         (r"polydl_scratch\(\d+", "polydl_scratch(1024"),
         (r"(polydl_scratch\(\d+)", r"\1 / 8"),
+        (r" *#pragma omp for.*\n", ""),
     ),
     "i8i8 in tiles": ((r"(, polydl_S0_pack_B)(.*?), &C", r"\1\2 + 1, &C"), (r"&B\[0\]\[", "&B[1][")),
     "bf16": (

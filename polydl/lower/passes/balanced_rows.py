@@ -7,7 +7,7 @@ would be busy with one of them while others wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.segment_sum import MOST_PARTS, shares_function
@@ -52,10 +52,12 @@ class Balanced:
     """File-scope pieces that it needs."""
 
 
-def balanced_rows(loop: For, inside: Node, mark: Marked, prefix: str) -> Balanced | None:
-    """The loop in parts with about as many entries each; `inside`: its body, as threads run it. A row with more than a
-    tenth of a part, and at least `LEAST`, runs before the others, with a piece of its sums on each thread. None for a
-    loop that does not go from row to row.
+def balanced_rows(
+    loop: For, inside: Node, mark: Marked, prefix: str, begins: Sequence[Node] = (), ends: Sequence[Node] = ()
+) -> Balanced | None:
+    """The loop in parts with about as many entries each; `inside`: its body, as threads run it; `begins`, `ends`: what
+    they do around a part. A row with more than a tenth of a part, and at least `LEAST`, runs before the others, with a
+    piece of its sums on each thread. None for a loop that does not go from row to row.
 
     before:    for (i = 0; i < n; i++) { y[i] = 0; y[i] += sum(ptr[i + 1] - ptr[i], …); }
     after:     long at[MOST + 1], large[10 * MOST + 1];
@@ -106,7 +108,7 @@ def balanced_rows(loop: For, inside: Node, mark: Marked, prefix: str) -> Balance
     inner = For(variable, loop.type, first, Binary("<", Name(variable), end), Int(1), body)
     code += [
         Pragma(f"omp parallel for schedule(static, 1){mark.clauses}"),
-        For(part, "int", Int(0), Binary("<", Name(part), Name(every)), Int(1), Block((*before, inner))),
+        For(part, "int", Int(0), Binary("<", Name(part), Name(every)), Int(1), Block((*begins, *before, inner, *ends))),
     ]
     texts = [one.on_threads for one in over] if cut else []
     return Balanced(Scope(tuple(code)), (*texts, text))

@@ -21,6 +21,7 @@ from polydl.lower.ctree import (
     Scope,
     Unary,
     Way,
+    children,
     mentions,
     with_children,
 )
@@ -38,8 +39,10 @@ class Threads:
     """What each thread declares where it begins to work by itself."""
     source: str = ""
     """The file, of whose functions some may be called."""
+    begins: Sequence[Node] = ()
+    """What each thread does before its first iteration of a loop that it works by itself in."""
     ends: Sequence[Node] = ()
-    """What each thread does at last."""
+    """What it does after its last."""
     prologue: list[str] = field(default_factory=list, compare=False)
     """File-scope pieces of the functions that the code written so far calls."""
 
@@ -49,13 +52,15 @@ class Threads:
             case Marked(Way.CURVE, body):
                 return self._curve(node)
             case For(body=body) if mark is not None and mark.way is Way.ENTRIES:
-                made = balanced_rows(node, self(body), mark, self.prefix)
+                around = (self.begins, self.ends) if _has_threads(body) else ((), ())
+                made = balanced_rows(node, self(body), mark, self.prefix, *around)
                 if made is None:  # a part of the loop without segments, or one iteration
                     return self(node, replace(mark, way=Way.PARALLEL))
                 self.prologue.extend(made.prologue)
                 return made.code
             case Marked(Way.TEAM, body):
-                return Block((Pragma("omp parallel"), Scope((self(body),))))
+                begins, ends = (self.begins, self.ends) if _has_threads(body) else ((), ())
+                return Block((Pragma("omp parallel"), Scope((*begins, self(body), *ends))))
             case Marked(Way.WAIT, body):
                 return Block((self(body), Pragma("omp barrier")))
             case Marked(Way.THREAD) if mark is not None and mark.way is Way.SHARE:
@@ -64,20 +69,29 @@ class Threads:
                 return self(For(once, "int", Int(0), Binary("<", Name(once), Int(1)), Int(1), node), mark)
             case Marked(Way.THREAD, body) if self.own:
                 inside = self(body)
-                parts = (*(one for one in self.own if _is_needed(one, inside)), inside, *self.ends)
+                parts = (*(one for one in self.own if _is_needed(one, inside)), inside)
                 # isl may split what runs in an iteration: each part has a scope of its own.
                 return Scope(parts) if beside else Block(parts)
             case Marked(way, body):
                 return self(body, node if way.takes_loops else None)
             case For(body=body) if mark is not None:
                 inside = self(body)
-                return Block((Pragma(self._pragma(mark, inside)), replace(node, body=inside)))
+                return self._run(self._pragma(mark, inside), replace(node, body=inside), body)
             case For(body=body):
                 return replace(node, body=self(body))
             case Block(parts):
                 return Block(tuple(self(part, mark, beside=len(parts) > 1) for part in parts))
             case _:
                 return with_children(node, lambda child: self(child, mark))
+
+    def _run(self, pragma: str, loop: For, marked: Node) -> Node:
+        """A loop behind a pragma; `marked`: its body with marks. Threads that have something to begin with, and to end,
+        do so once, around all of their iterations."""
+        team, _, shared = pragma.partition("parallel ")
+        if not shared or not self.begins or not _has_threads(marked):
+            return Block((Pragma(pragma), loop))
+        once = Scope((*self.begins, Pragma(team + shared), loop, *self.ends))
+        return Block((Pragma(f"{team}parallel"), once))
 
     def _pragma(self, mark: Marked, body: Node) -> str:
         if mark.way is Way.SIMD:
@@ -114,7 +128,12 @@ class Threads:
         )
         many = Int(len(rows) * len(columns))
         loop = For(step, outer.type, Int(0), Binary("<", Name(step), many), Int(1), body)
-        return Block((Pragma(f"omp parallel for schedule(static){mark.clauses}"), loop))
+        return self._run(f"omp parallel for schedule(static){mark.clauses}", loop, inner.body)
+
+
+def _has_threads(node: Node) -> bool:
+    """Whether threads work by themselves in code with marks."""
+    return (isinstance(node, Marked) and node.way is Way.THREAD) or any(map(_has_threads, children(node)))
 
 
 def _is_needed(node: Node, inside: Node) -> bool:
