@@ -1,11 +1,13 @@
-"""Scalars expanded: an accumulator that ends in something else than an array element gets an array of its own.
+"""Scalars and rows expanded: an accumulator that ends in something else than an array element gets an array of its own.
 
     for i: for j: { s = 0; for k: s += A[i][k] * B[k][j]; C[i][j] = s > C[i][j] ? s : C[i][j]; }
+    for i: { for j: { h[j] = 0; for k: h[j] += A[i][k] * B[k][j]; }  for j: A[i][j] = h[j]; }
 
-`s` is private to each (i, j). With an element for each of these, the sums are a contraction in loops of their own, and
-what is made of them follows (scalar expansion: Padua and Wolfe, "Advanced compiler optimizations for supercomputers",
-CACM 1986; the other way round: `rewrite.contract`). Only done where a contraction comes of it that a microkernel keeps
-in blocks of registers, and where the elements are no more than the program has anyway.
+`s` is private to each (i, j), the row `h` to each i. With elements for each of these, the sums are a contraction in
+loops of their own, and what is made of them follows (scalar expansion: Padua and Wolfe, "Advanced compiler
+optimizations for supercomputers", CACM 1986; the other way round: `rewrite.contract`). A row is expanded where it is
+added up, or multiplied in a sum: the values between two layers of a network. Only done where a contraction comes of it
+that a microkernel keeps in blocks of registers, and where the elements are no more than the program has anyway.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
-from polydl.dependences.scalars import private_scalars, users
+from polydl.dependences.scalars import private_storage, users
 from polydl.equations.step import Step, applied
 from polydl.model.combiners import adds
 from polydl.model.expr import loads
@@ -33,8 +35,8 @@ from polydl.target.isa import has_register_blocks
 
 def expand(scop: Scop) -> Iterator[Step]:
     """Expand the accumulators of contractions that end in no array element (`Expanded`). Raises QuotaExceeded."""
-    for name in private_scalars(scop):
-        step = _step(scop, name)
+    for name, depth in private_storage(scop).items():
+        step = _step(scop, name, depth)
         if step is not None and _useful(step) and step.broken() is None:
             yield step
             scop = step.after
@@ -62,19 +64,26 @@ def _adds_inside(statement: Statement, last: Statement) -> bool:
     return inside and isinstance(body, Assignment) and adds(body.op)
 
 
-def _step(scop: Scop, name: str) -> Step | None:
+def _step(scop: Scop, name: str, depth: int) -> Step | None:
     using = users(scop, name)
-    if not any(_adds(s, name) for s in using) or not all(isinstance(s.body, Assignment) for s in using):
+    if not any(_adds(scop, s, name) for s in using) or not all(isinstance(s.body, Assignment) for s in using):
         return None
     array = free_name(scop, f"{PREFIX}{name}_each")
     with quota(f"the values of {name}"):
-        made = expanded(scop, name, array, private_scalars(scop)[name])
+        made = expanded(scop, name, array, depth)
     return None if made is None else Step(Expanded(name, array, tuple(s.name for s in using)), scop, made)
 
 
-def _adds(statement: Statement, name: str) -> bool:
+def _adds(scop: Scop, statement: Statement, name: str) -> bool:
+    """Whether a statement adds up in a scalar, or adds up elements of an array or in one."""
     body = statement.body
-    return isinstance(body, Assignment) and adds(body.op) and statement.accesses[body.target].array == name
+    if not isinstance(body, Assignment) or not adds(body.op):
+        return False
+    target = statement.accesses[body.target]
+    if scop.arrays[name].is_scalar:
+        return target.array == name
+    several = not target.relation.intersect_domain(statement.domain).is_injective()
+    return several and any(access.array == name for access in statement.accesses)
 
 
 def _useful(step: Step) -> bool:
@@ -82,7 +91,7 @@ def _useful(step: Step) -> bool:
     none where the scalar becomes the array element that it may end in, or one in a triangle."""
     assert isinstance(step.rewrite, Expanded)
     tried = finished(step.after)
-    adding = [s for s in tried.statements if _adds(s, step.rewrite.array)]
+    adding = [s for s in tried.statements if _adds(tried, s, step.rewrite.array)]
     if not adding or not all(has_register_blocks(tried, s) for s in adding):
         return False
     return alone(tried, adding) and left(tried) < left(finished(step.before))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import RegroupingRule, Rule, Step, applied
@@ -80,21 +81,22 @@ class AddedInPlace(RegroupingRule, InPlace):
 
 @dataclass(frozen=True, slots=True)
 class Expanded(Rule):
-    """A private scalar becomes an array with an element for each of its values.
+    """A private scalar, or array, becomes an array with elements for each iteration of the loops around it.
 
     before:    for i: { s = …; … s …; }
     after:     for i: { S[i] = …; … S[i] …; }
-    requires:  the scalar is private to the loops around all its statements: each value of it is read by these alone
+    requires:  it is private to the loops around all its statements: each value of it is read by these alone
     """
 
     scalar: str
+    """Its name before, also where it is an array."""
     array: str
     """Its name afterwards."""
     statements: tuple[str, ...]
-    """Those that use the scalar, in textual order."""
+    """Those that use it, in textual order."""
 
     def __str__(self) -> str:
-        return f"{self.scalar} has an element for each of its values ({self.array})"
+        return f"{self.scalar} has elements for each iteration of the loops around it ({self.array})"
 
 
 def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> Statement:
@@ -110,18 +112,36 @@ def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> St
 
 
 def expanded(scop: Scop, name: str, array: str, depth: int) -> Scop | None:
-    """The program with an array in place of a scalar that is private to so many loops; None where the number of its
-    values is not known, or large."""
+    """The program with an array in place of a scalar, or of another array, that is private to so many loops and that
+    assignments alone use: it has elements for each of their iterations. None where their number is not known, or
+    large."""
     using = users(scop, name)
-    points = prefix(using[0], depth).range()
+    points = reduce(isl.Set.union, [_each(s, a, depth).range() for s in using for a in s.accesses if a.array == name])
     box = box_of(points)
     if box is None or not has_room(scop, [box]):
         return None
     element = element_of(points, array, box)
-    moved = {s.name: stored_in(s, name, array, prefix(s, depth).apply_range(element)) for s in using}
+    moved = {s.name: replace(s, accesses=_moved(s, name, array, depth, element)) for s in using}
     statements = tuple(moved.get(s.name, s) for s in scop.statements)
     arrays = {**scop.arrays, array: scratch_array(array, scop.arrays[name].element, box)}
-    return without_scalar(replace(scop, arrays=arrays, statements=statements), name)
+    made = replace(scop, arrays=arrays, statements=statements)
+    old = scop.arrays[name]
+    # The original loops still use what is declared in front of them.
+    return made if old.storage is Storage.LOCAL and not old.is_scalar else without_scalar(made, name)
+
+
+def _each(statement: Statement, access: Access, depth: int) -> isl.Map:
+    """{ S[i…] -> [p…, a…] } the iteration of the outer loops, and the element that is accessed."""
+    relation = isl.range_named(access.relation, None).intersect_domain(statement.domain)
+    return prefix(statement, depth).flat_range_product(relation)
+
+
+def _moved(statement: Statement, name: str, array: str, depth: int, element: isl.Map) -> tuple[Access, ...]:
+    """The accesses of a statement, those of one array in another one. `element`: { [p…, a…] -> array[…] }."""
+    return tuple(
+        replace(a, array=array, relation=_each(statement, a, depth).apply_range(element)) if a.array == name else a
+        for a in statement.accesses
+    )
 
 
 def in_place(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:

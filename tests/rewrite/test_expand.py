@@ -50,6 +50,10 @@ CONTRACTIONS = {
         f"{EACH} {{ s = 0; for (int k = 0; k < 8; k += 2) "
         "{ s += A[i][k] * B[k][j]; s += A[i][k + 1] * B[k + 1][j]; } C[i][j] = s; }"
     ),
+    "a row that takes the place of what it is made of": (
+        "for (int i = 0; i < 9; i++) { float h[9]; for (int j = 0; j < 9; j++) "
+        f"{{ h[j] = 0; {SUM} h[j] += A[i][k] * B[k][j]; }} for (int j = 0; j < 9; j++) A[i][j] = h[j]; }}"
+    ),
     "triangles that begin at one": (
         "for (int i = 3; i < 9; i++) for (int j = 1; j < i; j++) "
         f"{{ s = 1; {SUM} s += (double)A[i][k] * A[j][k]; C[i][j] = s; }}"
@@ -91,6 +95,10 @@ LEFT_ALONE = {
     ),
     "the sum is used on the way": (
         f"{EACH} {{ t = 0; {SUM} {{ t += A[i][k] * B[k][j]; C[i][k] = t; }} C[i][j] = t; C[j][i] = t; }}"
+    ),
+    "a row goes on to the next iteration": (
+        "float h[9]; for (int j = 0; j < 9; j++) h[j] = 0; for (int i = 0; i < 9; i++) { for (int j = 0; j < 9; j++) "
+        f"{{ {SUM} h[j] += A[i][k] * B[k][j]; }} for (int j = 0; j < 9; j++) A[i][j] = h[j]; }}"
     ),
     "a value goes on to the next iteration": (
         f"t = 0; {EACH} {{ {SUM} t += A[i][k] * B[k][j]; C[i][j] = t > C[i][j] ? t : C[i][j]; }}"
