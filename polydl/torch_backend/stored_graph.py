@@ -31,7 +31,7 @@ from polydl.torch_backend.graph_values import Reason
 from polydl.torch_backend.straight_line import Lines
 
 _GRAPHS = Cache("torch_graphs", ".json", 1000)
-_FORMAT = 2
+_FORMAT = 1
 _DECIDING = ("tune", "groups", "least_work", "weights", "strict", "threads", "reassociate", "fast_math", "cc")
 """Options that decide what is made of a graph."""
 
