@@ -52,7 +52,7 @@ def results_of_sums(scop: Scop) -> Iterator[Step]:
         adding = {a.array for s in after.statements if _adds_inside(s, last) for a in s.accesses if a.write}
         if not read & adding:
             return False
-        return any(isinstance(step.rewrite, Expanded) and step.rewrite.scalar in read for step in expand(after))
+        return any(isinstance(step.rewrite, Expanded) and step.rewrite.name in read for step in expand(after))
 
     yield from substituted_runs(scop, wanted)
 

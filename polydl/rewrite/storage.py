@@ -88,15 +88,14 @@ class Expanded(Rule):
     requires:  it is private to the loops around all its statements: each value of it is read by these alone
     """
 
-    scalar: str
-    """Its name before, also where it is an array."""
+    name: str
     array: str
     """Its name afterwards."""
     statements: tuple[str, ...]
     """Those that use it, in textual order."""
 
     def __str__(self) -> str:
-        return f"{self.scalar} has elements for each iteration of the loops around it ({self.array})"
+        return f"{self.name} has elements for each iteration of the loops around it ({self.array})"
 
 
 def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> Statement:
