@@ -43,6 +43,8 @@ ENTRIES = 16
 LOOP_CYCLES = 12.0
 """Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
 "The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
+INTEGER_CYCLES = 1.0
+"""Until an operation of integers other than a product or a quotient has its result (Agner Fog, "Instruction tables")."""
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
@@ -154,6 +156,11 @@ class Work:
         return bool(complex_products(body.value, elements.__getitem__))
 
     @cached_property
+    def rounds(self) -> bool:
+        """Whether arithmetic in any of its elements rounds: in floats, and in complex numbers made of them."""
+        return any(self.scop.arrays[a.array].element.rounds for a in self.statement.accesses)
+
+    @cached_property
     def element_bytes(self) -> int:
         """Of its widest elements."""
         arrays = (self.scop.arrays[a.array] for a in self.statement.accesses)
@@ -261,27 +268,33 @@ def _path(work: Work, read: Access, target: Isa) -> float:
     body = work.statement.body
     assert isinstance(body, Assignment)
     place = next(i for i, x in enumerate(work.statement.accesses) if x is read)
-    own = 0.0 if body.op == "=" else max(SLOW.get(body.op[:-1], 0.0), float(target.latency))
-    inside = _depth(body.value, place, target)
+    least = float(target.latency) if work.rounds else INTEGER_CYCLES
+    own = 0.0 if body.op == "=" else _operation(body.op[:-1], least, target)
+    inside = _depth(body.value, place, least, target)
     return own + (inside if inside is not None else 0.0)
 
 
-def _depth(value: Expr, access: int, target: Isa) -> float | None:
-    """Cycles from an access to the value of an expression; None where it is not in it."""
+def _operation(op: str, least: float, target: Isa) -> float:
+    return max(SLOW.get(op, 0.0), float(target.latency) if op == "*" else least)
+
+
+def _depth(value: Expr, access: int, least: float, target: Isa) -> float | None:
+    """Cycles from an access to the value of an expression in which an operation takes `least`; None where it is not in
+    it."""
     if isinstance(value, Load):
         return 0.0 if value.access == access else None
-    below = [d for one in operands(value) if (d := _depth(one, access, target)) is not None]
+    below = [d for one in operands(value) if (d := _depth(one, access, least, target)) is not None]
     if not below:
         return None
     match value:
         case Binary(op):
-            return max(below) + max(SLOW.get(op, 0.0), float(target.latency))
+            return max(below) + _operation(op, least, target)
         case Call(function):
             row = function_of(function)
             own = row.cycles if row is not None and row.cycles is not None else CALL
-            return max(below) + max(own, float(target.latency))
+            return max(below) + max(own, least)
         case Conditional():
-            return max(below) + float(target.latency)
+            return max(below) + least
         case _:
             return max(below)
 
