@@ -14,7 +14,8 @@ operations at the peak, over polydl's time.
 
 All take turns in one process with one OpenMP runtime; a figure is the median of the ratios within a round. Each result
 is held against the product in double precision. Rows are written as they come; those that are in the file already are
-left out. `--untimed` compiles, which is cached, and checks; nothing is timed or written.
+left out, and how many reach the bars is said at the end. `--untimed` compiles, which is cached, and checks; nothing is
+timed or written.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ from polydl.model.types import I8, U8
 from polydl.target.products import DOT_8, DOT_BF16, FMA, Product
 
 CSR = """
-void product(const int ptr[restrict N + 1], const int *restrict idx, const float *restrict val,
-             const float x[restrict M][K], float y[restrict N][K])
+void product(const int ptr[restrict N + 1], const int *restrict idx, const ELEMENT *restrict val,
+             const ELEMENT x[restrict M][K], SUM y[restrict N][K])
 {
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < K; j++)
             y[i][j] = 0;
         for (int p = ptr[i]; p < ptr[i + 1]; p++)
             for (int j = 0; j < K; j++)
-                y[i][j] += val[p] * x[idx[p]][j];
+                y[i][j] += OF(val[p]) * OF(x[idx[p]][j]);
     }
 }
 """
@@ -76,8 +77,8 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const ELEME
 }
 """
 BSR_VECTOR = """
-void product(const int ptr[restrict N + 1], const int *restrict idx, const float (*restrict val)[B][B],
-             const float x[restrict M][B], float y[restrict N][B])
+void product(const int ptr[restrict N + 1], const int *restrict idx, const ELEMENT (*restrict val)[B][B],
+             const ELEMENT x[restrict M][B], SUM y[restrict N][B])
 {
     for (int i = 0; i < N; i++) {
         for (int r = 0; r < B; r++)
@@ -85,18 +86,18 @@ void product(const int ptr[restrict N + 1], const int *restrict idx, const float
         for (int p = ptr[i]; p < ptr[i + 1]; p++)
             for (int r = 0; r < B; r++)
                 for (int c = 0; c < B; c++)
-                    y[i][r] += val[p][r][c] * x[idx[p]][c];
+                    y[i][r] += OF(val[p][r][c]) * OF(x[idx[p]][c]);
     }
 }
 """
 MATVEC = """
-void product(const int ptr[restrict N + 1], const int *restrict idx, const TYPE *restrict val,
-             const TYPE x[restrict M], TYPE y[restrict N])
+void product(const int ptr[restrict N + 1], const int *restrict idx, const ELEMENT *restrict val,
+             const ELEMENT x[restrict M], SUM y[restrict N])
 {
     for (int i = 0; i < N; i++) {
-        TYPE sum = 0;
+        SUM sum = 0;
         for (int p = ptr[i]; p < ptr[i + 1]; p++)
-            sum += val[p] * x[idx[p]];
+            sum += OF(val[p]) * OF(x[idx[p]]);
         y[i] = sum;
     }
 }
@@ -140,8 +141,9 @@ class Kind:
     """The inner product whose peak the operations are compared with."""
 
 
+PLAIN = "#define ELEMENT {0}\n#define SUM {0}\n#define OF(x) x\n"
 KINDS: Mapping[str, Kind] = {
-    "float": Kind("#define ELEMENT float\n#define SUM float\n#define OF(x) x\n", "float32", "float32"),
+    "float": Kind(PLAIN.format("float"), "float32", "float32"),
     "bf16": Kind(
         "#include <polydl.h>\n#define ELEMENT polydl_bf16\n#define SUM float\n#define OF(x) polydl_to_float(x)\n",
         "bfloat16", "float32", DOT_BF16,
@@ -229,17 +231,18 @@ class Sampled:
         return f"sampled-{self.rows}-{self.entries}-{self.columns}"
 
 
-DENSITIES = (1, 0.9, 0.5, 0.2, 0.1, 0.01)
+BLOCKS, COLUMNS, DENSITIES = (1, 2, 4, 8, 16, 32), (1, 32, 256, 2048), (1, 0.9, 0.5, 0.2, 0.1, 0.01)
 WORKS = [
     *(Work(2048, 2048, block, density, "uniform", columns)
-      for block in (1, 4, 8, 32) for columns in (256, 32, 1) for density in DENSITIES),
-    *(Work(2048, 2048, 8, density, pattern, columns)
-      for pattern in ("skewed", "banded") for columns in (256, 32, 1) for density in DENSITIES[2:]),
-    *(Work(2048, 2048, 16, density, "uniform", 256) for density in (0.9, 0.1)),
-    *(Work(768, 3072, block, density, "uniform", 256) for block in (1, 8, 32) for density in (0.2, 0.1)),
-    *(Work(2048, 2048, block, 0.1, "uniform", 2048) for block in (1, 8)),
-    *(Work(2048, 2048, block, density, "uniform", 256, kind)
-      for kind in ("bf16", "int8") for block in (8, 32, 64) for density in (0.9, 0.2, 0.1)),
+      for columns in COLUMNS for block in BLOCKS
+      for density in (DENSITIES if columns < 2048 else (0.9, 0.2, 0.1))),
+    *(Work(768, 3072, block, density, "uniform", columns)
+      for columns in COLUMNS for block in BLOCKS for density in (0.9, 0.2, 0.1)),
+    *(Work(2048, 2048, block, density, pattern, columns)
+      for columns in COLUMNS for block in (1, 8, 32) for pattern in ("skewed", "banded") for density in (0.5, 0.1)),
+    *(Work(2048, 2048, block, density, "uniform", columns, kind)
+      for kind in ("bf16", "int8") for columns in COLUMNS for block in BLOCKS for density in (0.9, 0.2, 0.1)),
+    *(Work(2048, 2048, 64, density, "uniform", 256, kind) for kind in ("bf16", "int8") for density in (0.9, 0.2, 0.1)),
 ]  # fmt: skip
 MATVECS = [
     *(Matvec(50_000, entries, pattern, type_) for type_ in ("float", "double")
@@ -297,6 +300,14 @@ class Case:
     """The inner product whose peak it is compared with."""
 
 
+@cache
+def compiled(text: str, *sizes: tuple[str, int], tune: bool, threads: int) -> Any:
+    """A kernel, for all patterns that it is timed with."""
+    import polydl
+
+    return polydl.compile(text, dict(sizes), tune=tune, threads=threads)
+
+
 def product(work: Work, given: argparse.Namespace) -> Case:
     """A sparse matrix times a dense one, or a vector."""
     import torch
@@ -315,11 +326,10 @@ def product(work: Work, given: argparse.Namespace) -> Case:
     if work.columns > 1:
         text, sizes = CSR if b == 1 else BSR, sizes | {"K": work.columns}
     else:
-        text = MATVEC.replace("TYPE", "float") if b == 1 else BSR_VECTOR
-    kernel = polydl.compile(f"#define B {b}\n{kind.macros}{text}", sizes, **options)
-    own = polydl.compile(
-        kind.macros + DENSE, {"N": work.rows, "M": work.inner, "K": work.columns}, **options | {"tune": False}
-    )
+        text = MATVEC if b == 1 else BSR_VECTOR
+    kernel = compiled(f"#define B {b}\n{kind.macros}{text}", *sizes.items(), **options)
+    dense = {"N": work.rows, "M": work.inner, "K": work.columns}
+    own = compiled(kind.macros + DENSE, *dense.items(), **options | {"tune": False})
     shape = tuple(n for n, kept in ((-1, True), (b, b > 1), (work.columns, work.columns > 1)) if kept)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x.reshape(shape), "y": y.reshape(shape)}
     operations = 2.0 * val.numel() * work.columns
@@ -349,7 +359,7 @@ def matvec(work: Matvec, given: argparse.Namespace) -> Case:
 
     ptr, idx, val = work.csr()
     x, y = np.random.default_rng(8).standard_normal(work.rows).astype(val.dtype), np.zeros(work.rows, val.dtype)
-    text, sizes = MATVEC.replace("TYPE", work.type), {"N": work.rows, "M": work.rows}
+    text, sizes = PLAIN.format(work.type) + MATVEC, {"N": work.rows, "M": work.rows}
     kernel = polydl.compile(text, sizes, tune=not given.no_tune, threads=given.threads)
     arrays: dict[str, Any] = {"ptr": ptr, "idx": idx, "val": val, "x": x, "y": y}
     rows, columns, values = (torch.from_numpy(each) for each in (ptr, idx, val))
@@ -442,6 +452,62 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What rows are to reach."""
+
+    title: str
+    least: float
+    of: Callable[[Row], float | None]
+    """What is to reach it; None: the row is none of these."""
+
+
+def _ratio(peer: str) -> Callable[[Row], float | None]:
+    return lambda row: row.ratio(peer) if peer in row.times else None
+
+
+def _of_matvec(peer: str) -> Callable[[Row], float | None]:
+    return lambda row: row.ratio(peer) if row.name.startswith("matvec") else None
+
+
+def _of_product(pattern: str, least_block: int, value: Callable[[Row], float | None]) -> Callable[[Row], float | None]:
+    """A value of the products whose density and columns, `{density}-{columns}`, fit."""
+
+    def of(row: Row) -> float | None:
+        found = re.match(r"\d+x\d+-[a-z]+-(\d+)-([\d.]+-\d+)(-|$)", row.name)
+        fits = found is not None and int(found[1]) >= least_block and re.fullmatch(pattern, found[2])
+        return value(row) if fits else None
+
+    return of
+
+
+BARS = (
+    Bar("own dense, blocks of 8 or more, one column, 10 % to 99 % sparse", 1,
+        _of_product(r"0\.\d+-1", 8, _ratio("own dense"))),
+    Bar("own dense, blocks of 8 or more, more columns, 10 % to 99 % sparse", 1,
+        _of_product(r"0\.\d+-\d{2,}", 8, _ratio("own dense"))),
+    Bar("own dense, blocks of 8 or more, 90 % sparse", 6, _of_product(r"0\.1-\d+", 8, _ratio("own dense"))),
+    Bar("torch BSR, blocks of 2 or more", 2, _of_product(r".*", 2, _ratio("bsr"))),
+    Bar("roofline, blocks of 8 or more, 80 % sparse", 0.85, _of_product(r"0\.2-\d+", 8, lambda row: row.roofline)),
+    Bar("a matrix times a vector: reading as many bytes", 0.85, _of_matvec("read")),
+    Bar("a matrix times a vector: torch CSR", 1, _of_matvec("csr")),
+    Bar("products at entries: reading the rows", 0.85, _ratio("gather")),
+)  # fmt: skip
+
+
+def bars(rows: Sequence[Row]) -> str:
+    """Markdown: how many rows reach each bar, and the furthest from it."""
+    lines = ["| of | bar | rows | reach it | median | least |", "|---|---:|---:|---:|---:|---|"]
+    for bar in BARS:
+        found = sorted((value, row.name) for row in rows if (value := bar.of(row)) is not None)
+        if found:
+            reached = sum(value >= bar.least for value, _ in found)
+            middle = statistics.median(value for value, _ in found)
+            worst = ", ".join(f"{value:.2f} {name}" for value, name in found[:4])
+            lines.append(f"| {bar.title} | {bar.least} | {len(found)} | {reached} | {middle:.2f} | {worst} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json", type=Path, required=True, metavar="FILE")
@@ -483,7 +549,7 @@ def main() -> int:
         given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
         print(table([row]).splitlines()[-1], flush=True)
     if not given.untimed:
-        print(table(list(rows.values())))
+        print(table(list(rows.values())), bars(list(rows.values())), sep="\n\n")
     return 0
 
 

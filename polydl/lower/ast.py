@@ -8,7 +8,22 @@ from dataclasses import dataclass, field
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.row_loops import RowStatement
 from polydl.lower.cexpr import FromIsl, Helpers
-from polydl.lower.ctree import Assign, Block, Expr, Finite, For, Hint, If, Instance, Marked, Name, Node, Way, mentioned
+from polydl.lower.ctree import (
+    Assign,
+    Block,
+    Expr,
+    Finite,
+    For,
+    Hint,
+    If,
+    Instance,
+    Marked,
+    Name,
+    Node,
+    Way,
+    mentioned,
+    segments,
+)
 from polydl.lower.instance import Names, Place, black_box, finite, sides, user_call
 from polydl.lower.instance_marks import instance_mark, part_mark
 from polydl.lower.marks import CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, SIMD, SUM, TEAM, WAIT
@@ -16,6 +31,7 @@ from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.keep_in_locals import Kept
 from polydl.lower.passes.row_calls import Rows
+from polydl.lower.passes.rows_together import rows_together
 from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
@@ -74,7 +90,9 @@ class Writer:
 
     def write(self, tree: isl.Schedule) -> Node:
         """C that executes the schedule. Raises isl.Error."""
-        node = collapsed(self._read(tree))
+        node = rows_together(collapsed(self._read(tree)))
+        added = [one.function for one in segments(node) if one.function is not None]
+        self.functions += [piece for one in added for piece in one.prologue]
         if self.rows:
             rows = Rows(self.scop, self.names, self.private, self.rows)
             node = rows(node)
@@ -134,12 +152,11 @@ class Writer:
         found = regrouped(self.scop, statement)
         function = None if found is None else function_of(self.scop, found)
         if found is not None and function is not None:
-            self.functions += function.prologue
             body = summed_segment(statement, found, function, at)
         else:
             body = _body(statement, at)
         hints = (*self._hints(body, at), *((instance_mark(statement, at),) if self.instances else ()))
-        over = through(self.scop, statement, function, at)
+        over = through(self.scop, statement, found, function, at)
         return Instance(body, hints, row, elements, values, self._finite(statement, at), over)
 
     def _hints(self, body: Node, at: Place) -> tuple[Hint, ...]:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import reduce
 
 from polydl.kernels.row_loops import RowStatement
+from polydl.kernels.segment_sum import SegmentFunction
 from polydl.model.types import ElementType
 
 # Expressions
@@ -172,6 +173,24 @@ def substituted(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return rewritten(expr, change)
 
 
+def linear_terms(expr: Expr, times: int = 1) -> dict[Expr | None, int]:
+    """Factors of an expression's terms; of None: the constant."""
+    match expr:
+        case Int(value):
+            return {None: times * value}
+        case Unary("-", operand):
+            return linear_terms(operand, -times)
+        case Binary("*", Int(value), inner) | Binary("*", inner, Int(value)):
+            return linear_terms(inner, times * value)
+        case Binary("+" | "-" as op, left, right):
+            found = linear_terms(left, times)
+            for term, factor in linear_terms(right, times if op == "+" else -times).items():
+                found[term] = found.get(term, 0) + factor
+            return found
+        case _:
+            return {expr: times}
+
+
 def names(expr: Expr, *, arrays: bool = False) -> Iterator[str]:
     """The identifiers in an expression, those of functions left out, and those of arrays unless they are asked for."""
     match expr:
@@ -316,11 +335,11 @@ class Through:
     element: ElementType
     """Of the array."""
     row: Expr
-    function: str = ""
-    """What adds the entries up; `{function}_on_threads`, which is given a number of pieces first, does so on several
-    threads. Empty: nothing but the statement itself does."""
-    on_threads: str = ""
-    """File-scope C of that."""
+    function: SegmentFunction | None = None
+    """What adds the entries up; None: nothing but the statement itself does."""
+    moves: tuple[tuple[tuple[Expr, int | None], ...], ...] = ()
+    """Per factor of the function: an integer of the instance, and elements by which the factor is further for the next
+    one; None: they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +431,14 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return replace(node, body=change(body))
         case _:
             return node
+
+
+def segments(node: Node) -> Iterator[Through]:
+    """The segments that code runs through."""
+    if isinstance(node, Instance) and node.through is not None:
+        yield node.through
+    for child in children(node):
+        yield from segments(child)
 
 
 def expressions(node: Node) -> tuple[Expr, ...]:

@@ -23,9 +23,11 @@ from polydl.lower.ctree import (
 )
 from polydl.lower.instance import Place
 from polydl.lower.segment_arguments import bound_names
+from polydl.model import isl
 from polydl.model.contraction import first_element
 from polydl.model.scop import BlackBox, Scop, Statement
 from polydl.model.segment_sums import SegmentSum, sum_over_segment
+from polydl.model.strides import strides_of
 
 
 def regrouped(scop: Scop, statement: Statement) -> SegmentSum | None:
@@ -36,10 +38,13 @@ def regrouped(scop: Scop, statement: Statement) -> SegmentSum | None:
 
 def function_of(scop: Scop, found: SegmentSum) -> SegmentFunction:
     """The function that adds it up."""
-    tables = (scop.arrays[one.table].element if one.table else None for one in found.factors)
-    factors = [
-        SumFactor("", one.moves, table, one.step, one.along) for one, table in zip(found.factors, tables, strict=True)
-    ]
+    inner = found.segment.sum
+    factors: list[SumFactor] = []
+    for one in found.factors:
+        table = scop.arrays[one.table].element if one.table else None
+        own = scop.arrays[inner.accesses[one.access].array].element
+        narrow = own if own is not found.element else None
+        factors.append(SumFactor("", one.moves, table, one.step, one.along, narrow=narrow))
     return segment_function(found.element, factors, found.depth)
 
 
@@ -67,11 +72,21 @@ def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFun
     )
 
 
-def through(scop: Scop, statement: Statement, function: SegmentFunction | None, at: Place) -> Through | None:
-    """The segment that a statement runs through; None where it does not. `function` adds it up."""
+def through(
+    scop: Scop, statement: Statement, found: SegmentSum | None, function: SegmentFunction | None, at: Place
+) -> Through | None:
+    """The segment that a statement runs through; None where it does not. `function` adds up what was `found`."""
     body = statement.body
     if not isinstance(body, BlackBox) or body.entries is None:
         return None
     array, row = scop.arrays[body.entries.array], at.affine(body.entries.row)
-    called = ("", "") if function is None else (function.name, function.on_threads)
-    return Through(array.name, array.element, row, *called)
+    if found is None or function is None:
+        return Through(array.name, array.element, row)
+    integers = [at.c(at.build.expr_from_pw_aff(one)) for one in isl.components(at.back)]
+    moves: list[tuple[tuple[Expr, int | None], ...]] = []
+    for one in found.factors:
+        strides = strides_of(scop, found.segment.sum, found.segment.sum.accesses[one.access])
+        assert strides is not None, "says `sum_over_segment`"
+        known = [s if isinstance(s := strides[name], int) else None for name in statement.iterators]
+        moves.append(tuple(zip(integers, known, strict=True)))
+    return Through(array.name, array.element, row, function, tuple(moves))

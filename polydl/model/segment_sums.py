@@ -13,7 +13,7 @@ from polydl.model.conversions import explicit
 from polydl.model.expr import Load
 from polydl.model.scop import Access, Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import strides_of
-from polydl.model.types import F32, F64, ElementType
+from polydl.model.types import BF16, BF16_BITS, F32, F64, ElementType
 
 LEAST_DEPTH, MOST_DEPTH = 4, 64
 """Products of an entry that fill vectors are a multiple of the one, and as many as the other at most."""
@@ -38,7 +38,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """`target += sum over entries of the product of factors`, all of one type."""
+    """`target += sum over entries of the product of factors`, all of one type, but for bf16 with sums of float."""
 
     segment: Segment
     target: Access
@@ -76,17 +76,22 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
     if not target.relation.is_single_valued():
         return None
     element = scop.arrays[target.array].element
-    types = {scop.arrays[inner.accesses[number].array].element for number in read}
-    if types != {element} or element not in (F32, F64) or target.array in {inner.accesses[n].array for n in read}:
+    types = {number: scop.arrays[inner.accesses[number].array].element for number in read}
+    narrow = frozenset(number for number, of in types.items() if element is F32 and of in (BF16, BF16_BITS))
+    if {of for number, of in types.items() if number not in narrow} - {element} or element not in (F32, F64):
         return None
-    value, computed = explicit(assignment.value, lambda access: element)
+    if target.array in {inner.accesses[number].array for number in read}:
+        return None
+    value, computed = explicit(assignment.value, lambda access: types.get(access, element))
     loaded = [one.access for one in product_factors(value) if isinstance(one, Load)]
     factors = [_factor(scop, segment, access, within, deeper if depth > 1 else ()) for access in loaded]
     if computed is not element or len(loaded) < len(product_factors(value)) or None in factors:
         return None
     found = tuple(one for one in factors if one is not None)
     moves = any(one.moves for one in found) and (depth == 1 or any(one.along for one in found))
-    return SegmentSum(segment, target, element, found, assignment.op == "-=", depth) if moves else None
+    if not moves or any(one.access in narrow and not (one.along and depth > 1) for one in found):
+        return None
+    return SegmentSum(segment, target, element, found, assignment.op == "-=", depth)
 
 
 def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str], deeper: Sequence[str]) -> Factor | None:

@@ -57,15 +57,19 @@ def declare(walk: Walk, item: Any, at: Place) -> None:
         if re.fullmatch(r"polydl\d*_each", name):
             _each(walk, item)
             return
-        if item.init is None or re.fullmatch(r"polydl\d*_sum", name) or finite.asks(item):
-            return
-        if (array := name.removesuffix(_BYTES)) != name and array in walk.scop.arrays and at.depth == 0:
-            walk.program.sizes[array] = _pages(item.init, at)
-            return
-        if not printed_segments.bound(walk, item, at):
-            at.env[name] = affine(item.init, at.env)
+        if item.init is not None and not re.fullmatch(r"polydl\d*_sum", name) and not finite.asks(item):
+            _integer(walk, item, at)
         return
-    raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
+    if not printed_segments.declared(walk, item, at):
+        raise Unreadable(f"line {line_of(item)}: the declaration of {name}")
+
+
+def _integer(walk: Walk, item: Any, at: Place) -> None:
+    array = item.name.removesuffix(_BYTES)
+    if array != item.name and array in walk.scop.arrays and at.depth == 0:
+        walk.program.sizes[array] = _pages(item.init, at)
+    elif not printed_segments.bound(walk, item, at):
+        at.env[item.name] = affine(item.init, at.env)
 
 
 def _pointer(walk: Walk, item: Any, own: bool, at: Place) -> None:

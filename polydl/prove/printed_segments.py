@@ -34,10 +34,23 @@ from polydl.prove.walk_state import Place, Walk
 
 _FIRST = re.compile(r"polydl\d*_first_\w+")
 _ENTRIES = re.compile(r"polydl\d*_entries_\w+")
+_SUMS = re.compile(r"polydl\d*_sums_\w+")
 _SEGMENT = "#segment"
 """Of the integers in scope: the segment whose first entry has a name. No identifier is called that."""
 TRUST = "entries of tables lead to elements of their arrays, as in the file"
 _MOST_FACTORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RowSums:
+    """Memory for sums over a segment that one call makes."""
+
+    size: int
+    """Elements."""
+    sums: Segmented | None = None
+    """The first of them; None: none is made yet."""
+    steps: tuple[Affine, ...] = ()
+    """Per factor, elements from one sum to the next."""
 
 
 # What is printed
@@ -97,18 +110,78 @@ def _shown(node: Any) -> str:
     return str(CGenerator().visit(node))
 
 
+def declared(walk: Walk, item: Any, at: Place) -> bool:
+    """Note the declaration of memory for the sums of several rows; False: it is something else."""
+    if not (_SUMS.fullmatch(item.name) and isinstance(item.type, c_ast.ArrayDecl) and item.init is None):
+        return False
+    at.env[item.name] = RowSums(affine(item.type.dim, {}).constant)
+    return True
+
+
+def is_of_rows(item: Any) -> bool:
+    """Whether a statement is a call of a generated function that adds up several rows."""
+    match item:
+        case c_ast.FuncCall(name=c_ast.ID(name=name)):
+            return _ENTRIES.fullmatch(name) is not None
+    return False
+
+
+def of_rows(walk: Walk, called: Any, at: Place) -> None:
+    """Such a call; what it makes is what later statements of the block read. Raises Unreadable."""
+    stated = walk.parsed.sums.get(called.name.name)
+    count, memory, *given = called.args.exprs
+    there = at.env.get(getattr(memory, "name", ""))
+    if stated is None or not isinstance(there, RowSums) or there.size < stated.rows or stated.rows == 1:
+        raise Unreadable(f"line {line_of(called)}: a call of {called.name.name}")
+    sums = _of_function(walk, called.name.name, [count, *given], at, called)
+    steps = tuple(number(one.row) for one in stated.factors)
+    at.env[memory.name] = RowSums(stated.rows, sums, steps)
+    reads = {one.at.base for one in sums.factors} | {one.table for one in sums.factors} | sums.bounds.arrays
+    walk.early.append((len(walk.program.statements), at.time, frozenset(reads)))
+
+
+def settle(walk: Walk) -> None:
+    """Nothing that a call for several rows read is written behind it, in its block, where its sums are used. Raises
+    Unreadable."""
+    for first, time, reads in walk.early:
+        for one in walk.program.statements[first:]:
+            if one.time[: len(time)] == time and (one.target is None or one.target.base in reads):
+                raise Unreadable(f"line {one.line}: what a sum is made of is written before it is used")
+
+
+def _of_row(walk: Walk, item: Any, at: Place) -> Segmented:
+    """One of the sums that a call made. Raises Unreadable."""
+    there, place_ = at.env.get(item.name.name), affine(item.subscript, at.env)
+    if not isinstance(there, RowSums) or there.sums is None:
+        raise Unreadable(f"line {line_of(item)}: {item.name.name} before anything is in it")
+    if not at.holds(f"0 <= ({place_}) and ({place_}) < {there.size}"):
+        raise Unreadable(f"line {line_of(item)}: {item.name.name} may have fewer elements")
+    factors = [
+        replace(one, at=Pointer(one.at.base, one.at.offset.plus(product(place_, step))))
+        for one, step in zip(there.sums.factors, there.steps, strict=True)
+    ]
+    return replace(there.sums, factors=tuple(factors))
+
+
 def is_sum(walk: Walk, block: Any) -> bool:
-    """Whether a block ends with a call of a generated function that adds up a segment."""
+    """Whether a block ends with a sum over a segment by a generated function."""
     match (block.block_items or [None])[-1]:
-        case c_ast.If(iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=c_ast.FuncCall() as called)])):
-            return re.fullmatch(r"polydl\d*_entries_\w+", getattr(called.name, "name", "")) is not None
+        case c_ast.If(iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=value)])):
+            return is_of_rows(value) or _is_of_row(value)
+    return False
+
+
+def _is_of_row(value: Any) -> bool:
+    match value:
+        case c_ast.ArrayRef(name=c_ast.ID(name=name)):
+            return _SUMS.fullmatch(name) is not None
     return False
 
 
 def summed(walk: Walk, block: Any, at: Place, hint: Hint) -> None:
     """A block that adds up a segment by a generated function. Raises Unreadable."""
-    *declared, last = block.block_items or [None]
-    for item in declared:
+    *before, last = block.block_items or [None]
+    for item in before:
         if not isinstance(item, c_ast.Decl):
             raise Unreadable(f"line {line_of(item)}: a {type(item).__name__} before a sum over a segment")
         if not bound(walk, item, at):
@@ -116,23 +189,28 @@ def summed(walk: Walk, block: Any, at: Place, hint: Hint) -> None:
     match last:
         case c_ast.If(
             cond=c_ast.BinaryOp(op=">", left=c_ast.ID(name=name), right=c_ast.Constant(value="0")),
-            iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=c_ast.FuncCall() as called) as adding]),
+            iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=added) as adding]),
             iffalse=None,
         ) if isinstance(at.env.get(name), Bounds):
-            value = _of_function(walk, called, at)
+            if _is_of_row(added):
+                value = _of_row(walk, added, at)
+            else:
+                called: Any = added
+                value = _of_function(walk, called.name.name, called.args.exprs, at, called)
+            if value.bounds != at.env[name]:
+                raise Unreadable(f"line {line_of(block)}: a sum over another segment than the one that is asked for")
             walk.program.trusted[TRUST] = None
             walk.add(at, "assignment", adding.op, value, place(adding.lvalue, at.env, walk.strides), hint, adding)
         case _:
             raise Unreadable(f"line {line_of(block)}: a sum over a segment of another form")
 
 
-def _of_function(walk: Walk, called: Any, at: Place) -> Segmented:
-    function = called.name.name
+def _of_function(walk: Walk, function: str, given: list[Any], at: Place, called: Any) -> Segmented:
     stated = walk.parsed.sums.get(function)
     if stated is None:
         raise Unreadable(f"line {line_of(called)}: a call of {function}")
     walk.program.trusted[f"{function} adds up {stated.text}"] = None
-    count, *given = called.args.exprs
+    count, *given = given
     found = length(walk, count, at)
     if found is None:
         raise Unreadable(f"line {line_of(called)}: how many entries {function} is given")

@@ -89,6 +89,7 @@ class Reader:
         if self._walk.scop.views:
             self._walk.program.trusted["members of structures are read where the region begins"] = None
         self._block(region, Place(env, constraints=list(where)).inside())
+        printed_segments.settle(self._walk)
         return self._walk.program
 
     # Statements
@@ -119,15 +120,13 @@ class Reader:
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(r"polydl\d*_instance_\w+", name):
                 return self._said(name, item.args.exprs if item.args is not None else [], now, waiting)
             case c_ast.FuncCall(name=c_ast.ID(name="polydl_omp")):
-                said: Any = item.args.exprs[0]
-                if said.value.strip('"') == "barrier" and now.team is not None and not _shared_out(now):
-                    self._walk.waits(now, now.time, item)
-                    return waiting
-                return replace(waiting, omp=said.value.strip('"'))
+                return self._pragma(item, now, waiting)
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if re.fullmatch(_ASIDE, name):
                 pass
             case c_ast.FuncCall() | c_ast.Assignment() if now.team is not None and not _shared_out(now):
                 raise Unreadable(f"line {line_of(item)}: every thread runs it")
+            case c_ast.FuncCall() if printed_segments.is_of_rows(item):
+                printed_segments.of_rows(self._walk, item, block)
             case c_ast.FuncCall(name=c_ast.ID()):
                 call(self._walk, item, now.inside(), waiting)
             case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
@@ -144,6 +143,13 @@ class Reader:
             case _:
                 raise Unreadable(f"line {line_of(item)}: a {type(item).__name__}")
         return Waiting()
+
+    def _pragma(self, item: Any, now: Place, waiting: Waiting) -> Waiting:
+        said: Any = item.args.exprs[0]
+        if said.value.strip('"') == "barrier" and now.team is not None and not _shared_out(now):
+            self._walk.waits(now, now.time, item)
+            return waiting
+        return replace(waiting, omp=said.value.strip('"'))
 
     def _team(self, block: Any, now: Place) -> None:
         """What one team of threads runs."""

@@ -77,6 +77,8 @@ class Walk:
     """Concurrent loops so far."""
     parts: dict[str, str] = field(default_factory=dict)
     """By pointer to a part of an array the array."""
+    early: list[tuple[int, tuple[Affine, ...], frozenset[str]]] = field(default_factory=list)
+    """What is read before it is used: the number of the next statement, the time of the block, and the arrays."""
 
     def is_own(self, value: object) -> bool:
         """Whether it is memory of which each thread has its own, or a pointer to it."""

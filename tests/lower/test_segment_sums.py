@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import polydl
+from polydl.base import resources
 from polydl.base.errors import InputError
 from polydl.dependences.nests import nests
-from polydl.kernels.segment_sum import segment_function, shares_function
+from polydl.kernels.segment_sum import MOST_ROWS, SumFactor, segment_function, shares_function
 from polydl.model.types import F32, F64, I32, I64, ElementType
 from polydl.schedule.loops import apply
 from polydl.schedule.transforms.parallelize import Parallelize
@@ -23,6 +24,7 @@ from tests.efforts import FEW
 from tests.oracle.native import NATIVE, compile_c
 
 FLAGS = (*NATIVE, "-Werror=all")
+INCLUDE = f"-I{resources.headers()}"
 MACHINES = ("-march=native", "-march=x86-64-v3", "-march=x86-64")
 HEAD = """
 void f(int n, const {i} *restrict ptr, const {i} *restrict idx, const {t} *restrict val, const {t} *restrict x, {t} a,
@@ -169,6 +171,10 @@ WRITTEN = {
         (3, 12, F32, "an element at a time"),
         (2, 32, F32, "as it comes"),
         (5, 24, F64, "as it comes"),
+        (20, 16, F32, "an element at a time"),
+        (32, 32, F32, "as it comes"),
+        (9, 4, F32, "as it comes"),
+        (70, 4, F32, "as it comes"),  # more rows than are added up together
         (3, 5, F32, "as it comes"),  # stays a loop
     ],
 )
@@ -177,6 +183,8 @@ def test_blocks_times_a_vector(rows: int, depth: int, t: ElementType, how: str) 
     source = BLOCKS.format(loops=WRITTEN[how].format(**names), **names)
     text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=1 + rows % 3, effort=FEW).text
     assert bool(re.search(r"polydl_entries_f\d\d_", text)) == (depth % 4 == 0)
+    if rows % 3:  # on one thread rows may stay outside
+        assert (f"polydl_sums_p_of[{rows}];" in text) == (depth % 4 == 0 and rows <= MOST_ROWS)
     for machine in MACHINES:
         library = compile_c([text], (*FLAGS, machine))
         for lengths in PATTERNS:
@@ -191,6 +199,101 @@ def test_blocks_times_a_vector(rows: int, depth: int, t: ElementType, how: str) 
             arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (data.ptr, data.idx, val, x, y)]
             library.f(len(lengths), *arrays)
             assert np.array_equal(y, wanted), (machine, lengths[:12])
+
+
+NARROW = """
+#include <polydl.h>
+void f(int n, const int *restrict ptr, const int *restrict idx, const polydl_bf16 (*restrict val)[{rows}][{depth}],
+       const polydl_bf16 (*restrict x)[{depth}], float (*restrict y)[{rows}])
+{{
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < {rows}; r++)
+                for (int c = 0; c < {depth}; c++)
+                    y[i][r] += polydl_to_float(val[p][r][c]) * polydl_to_float(x[idx[p]][c]);
+}}
+"""
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(1, 8), (8, 8), (5, 12), (32, 32)])
+def test_blocks_of_bf16_times_a_vector(rows: int, depth: int) -> None:
+    source = NARROW.format(rows=rows, depth=depth)
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2, effort=FEW).text
+    assert "polydl_entries_f32_" in text
+    assert ("polydl_sums_p_of[" in text) == (rows > 1)
+    for machine in MACHINES:
+        library = compile_c([text], (*FLAGS, INCLUDE, machine))
+        for lengths in PATTERNS[:-1]:
+            data, rng = Data.of(lengths, F32, I32), np.random.default_rng(rows)
+            val, x, y = (
+                rng.integers(-3, 4, shape).astype(np.float32)
+                for shape in ((len(data.idx), rows, depth), (19, depth), (len(lengths), rows))
+            )
+            products = np.einsum("prc,pc->pr", val.astype(np.float64), x[data.idx])
+            before = np.concatenate([np.zeros((1, rows)), np.cumsum(products, 0)])
+            wanted = y + before[data.ptr[1:]] - before[data.ptr[:-1]]
+            halves = [(each.view(np.uint32) >> 16).astype(np.uint16) for each in (val, x)]
+            arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (data.ptr, data.idx, *halves, y)]
+            library.f(len(lengths), *arrays)
+            assert np.array_equal(y, wanted), (machine, lengths[:12])
+
+
+WRITES = """
+void f(int n, const int *restrict ptr, const int *restrict idx, const float (*restrict val)[4][8],
+       float (*restrict x)[8], float (*restrict y)[4])
+{
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < 4; r++) {
+            for (int p = ptr[i]; p < ptr[i + 1]; p++)
+                for (int c = 0; c < 8; c++)
+                    y[i][r] += val[p][r][c] * x[idx[p]][c];
+            x[i][r] = i - r;
+        }
+}
+"""
+
+
+def test_rows_that_change_what_others_read_are_added_up_one_by_one() -> None:
+    text = polydl.optimize(WRITES, run=False, sizes={"n": 1000}, effort=FEW).text
+    assert "polydl_sums_" not in text
+    library, rng = compile_c([text], FLAGS), np.random.default_rng(3)
+    data = Data.of([0, 3, 5, 2, 9, 4] * 3, F32, I32)
+    idx = (data.idx % 18).astype(np.int32)
+    val, x, y = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((len(idx), 4, 8), (18, 8), (18, 4)))
+    xs, wanted = x.copy(), y.copy()
+    for i, (first, last) in enumerate(pairwise(data.ptr)):
+        for r in range(4):
+            wanted[i, r] += (val[first:last, r] * xs[idx[first:last]]).sum()
+            xs[i, r] = i - r
+    library.f(18, *(each.ctypes.data_as(ctypes.c_void_p) for each in (data.ptr, idx, val, x, y)))
+    assert np.array_equal(y, wanted)
+    assert np.array_equal(x, xs)
+
+
+@pytest.mark.parametrize(("rows", "depth", "t"), [(1, 16, F64), (3, 8, F32), (8, 8, F64), (17, 12, F32)])
+def test_rows_together_are_rows_one_by_one(rows: int, depth: int, t: ElementType) -> None:
+    """On one thread and in pieces on all: with leave to add up in another order, whole numbers have one sum."""
+    entry = [SumFactor("", True, None, rows * depth, True), SumFactor("", True, I32, depth, True)]
+    one = segment_function(t, entry, depth)
+    several = one.of_rows(rows, (depth, 0)) if rows > 1 else one
+    call = "sums[0] = {}(n, val, x, idx);" if rows == 1 else "{}(n, sums, val, x, idx);"
+    given = f"(long n, {t.c} *sums, const {t.c} *val, const {t.c} *x, const int *idx)"
+    calls = "".join(
+        f"void {name}{given} {{ {call.format(which)} }}\n"
+        for name, which in (("together", several.name), ("pieces", f"{several.name}_on_threads"))
+    )
+    library, rng = (
+        compile_c(["\n".join((*several.prologue, several.on_threads, calls))], FLAGS),
+        np.random.default_rng(rows),
+    )
+    for n in (0, 1, 2, 3, 8, 1001):
+        val, x = (rng.integers(-3, 4, shape).astype(t.numpy) for shape in ((n, rows, depth), (7, depth)))
+        idx = rng.integers(0, 7, n).astype(np.int32)
+        for run in (library.together, library.pieces):
+            sums = np.full(rows + 1, 7, t.numpy)
+            run(ctypes.c_long(n), *(each.ctypes.data_as(ctypes.c_void_p) for each in (sums, val, x, idx)))
+            assert np.array_equal(sums[:rows], np.einsum("prc,pc->r", val, x[idx]))
+            assert sums[rows] == 7
 
 
 def test_rows_stay_around_what_is_done_for_each() -> None:

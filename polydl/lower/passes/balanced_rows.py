@@ -7,7 +7,7 @@ would be busy with one of them while others wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from polydl.kernels.segment_sum import MOST_PARTS, shares_function
@@ -19,7 +19,6 @@ from polydl.lower.ctree import (
     Evaluate,
     Expr,
     For,
-    Instance,
     Int,
     Invoke,
     Item,
@@ -30,11 +29,10 @@ from polydl.lower.ctree import (
     Pragma,
     Raw,
     Scope,
-    Through,
     Unary,
-    children,
     names,
     plus,
+    segments,
     substituted,
     with_children,
 )
@@ -75,12 +73,12 @@ def balanced_rows(
                }
     """
     variable = loop.variable
-    over = list(_through(loop.body))
+    over = list(segments(loop.body))
     rows = next((one for one in over if _follows(one.row, variable)), None)
     if rows is None or loop.last is None:
         return None
-    functions = {one.function for one in over}
-    cut = "" not in functions  # what nothing but the statement itself computes stays in one piece
+    found = [one.function for one in over if one.function is not None]
+    cut = len(found) == len(over)  # what nothing but the statement itself computes stays in one piece
     at, large, larges, one, part, following, begin, every = (
         f"{prefix}{name}" for name in ("at", "large", "larges", "k", "part", "next", "begin", "all")
     )
@@ -99,7 +97,7 @@ def balanced_rows(
     body = inside
     if cut:
         row = Declare(f"const {loop.type}", ((variable, plus(Name(begin), Item(large, (Name(one),)))),))
-        shared = Block((row, _on_threads(inside, functions)))
+        shared = Block((row, _on_threads(inside, {one.name for one in found})))
         code.append(For(one, "int", Int(0), Binary("<", Name(one), Name(larges)), Int(1), shared))
         before = [Raw((f"const long *{following} = {large};", f"while (*{following} < {at}[{part}]) {following}++;"))]
         skip = Raw((f"if ({variable} - {begin} == *{following}) {{ {following}++; continue; }}",))
@@ -110,16 +108,8 @@ def balanced_rows(
         Pragma(f"omp parallel for schedule(static, 1){mark.clauses}"),
         For(part, "int", Int(0), Binary("<", Name(part), Name(every)), Int(1), Block((*begins, *before, inner, *ends))),
     ]
-    texts = [one.on_threads for one in over] if cut else []
+    texts = [one.on_threads for one in found] if cut else []
     return Balanced(Scope(tuple(code)), (*texts, text))
-
-
-def _through(node: Node) -> Iterator[Through]:
-    """The segments that code runs through."""
-    if isinstance(node, Instance) and node.through is not None:
-        yield node.through
-    for child in children(node):
-        yield from _through(child)
 
 
 def _follows(row: Expr, variable: str) -> bool:
@@ -140,5 +130,7 @@ def _on_threads(node: Node, functions: Collection[str]) -> Node:
     match node:
         case Assign(target, op, Invoke(function, arguments)) if function in functions:
             return Assign(target, op, Invoke(f"{function}_on_threads", arguments))
+        case Evaluate(Invoke(function, arguments)) if function in functions:
+            return Evaluate(Invoke(f"{function}_on_threads", arguments))
         case _:
             return with_children(node, lambda child: _on_threads(child, functions))

@@ -29,6 +29,7 @@ from polydl.lower.ctree import (
     Way,
     children,
     expressions,
+    linear_terms,
     names,
     rewritten,
     with_children,
@@ -212,29 +213,11 @@ def apart(one: Item, other: Item) -> bool:
     if len(one.subscripts) != len(other.subscripts):
         return False
     for left, right in zip(one.subscripts, other.subscripts, strict=True):
-        difference = _linear(Binary("-", left, right))
+        difference = linear_terms(Binary("-", left, right))
         constant = difference.pop(None, 0)
         if constant and not any(difference.values()):
             return True
     return False
-
-
-def _linear(expr: Expr, times: int = 1) -> dict[Expr | None, int]:
-    """Factors of an expression's terms; of None: the constant."""
-    match expr:
-        case Int(value):
-            return {None: times * value}
-        case Unary("-", operand):
-            return _linear(operand, -times)
-        case Binary("*", Int(value), inner) | Binary("*", inner, Int(value)):
-            return _linear(inner, times * value)
-        case Binary("+" | "-" as op, left, right):
-            found = _linear(left, times)
-            for term, factor in _linear(right, times if op == "+" else -times).items():
-                found[term] = found.get(term, 0) + factor
-            return found
-        case _:
-            return {expr: times}
 
 
 def _written_first(node: Node) -> Iterator[Item]:
