@@ -44,7 +44,7 @@ LOOP_CYCLES = 12.0
 """Cycles to enter and leave an innermost loop that runs a few times: a mispredicted branch (Agner Fog,
 "The microarchitecture of Intel, AMD and VIA CPUs": 12 to 20 cycles on current cores)."""
 INTEGER_CYCLES = 1.0
-"""Until an operation of integers other than a product or a quotient has its result (Agner Fog, "Instruction tables")."""
+"""Until an operation of integers has its result, if it is no product or quotient (Agner Fog, "Instruction tables")."""
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
