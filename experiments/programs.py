@@ -179,10 +179,10 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
     """Optimize a program, build all contenders, let them take turns."""
     values = {name: int(given.sizes.get(name, value)) for name, value in entry.bench.items()}
     defines = entry.defines(values)
-    written = (given.keep or folder) / f"{entry.name}.polydl.c"
+    written = (given.made or given.keep or folder) / f"{entry.name}.polydl.c"
     error, variants, search = "", [], 0.0
     try:
-        done = polydl.optimize(
+        done = given.made is None and polydl.optimize(
             entry.path,
             written,
             defines=defines,
@@ -192,9 +192,10 @@ def measure(entry: Entry, given: argparse.Namespace, folder: Path) -> Row:
             timeout=RUN_SECONDS,
             budget=given.budget,
         )
-        search = done.seconds["total"]
-        variants = [str(one.chosen.recipe) if one.chosen else "original" for one in done.scops]
-        if done.output is None:
+        if done:
+            search = done.seconds["total"]
+            variants = [str(one.chosen.recipe) if one.chosen else "original" for one in done.scops]
+        if not written.exists():
             error = "nothing verified"
     except PolyDLError as failed:
         error = str(failed)
@@ -284,6 +285,7 @@ def main() -> int:
     options.add_argument("--top-k", type=int, default=5)
     options.add_argument("--budget", type=float, metavar="SECONDS", help="for each search; none unless given")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep what polydl writes there")
+    options.add_argument("--made", type=Path, metavar="DIR", help="time what it wrote there before, without a search")
     given = options.parse_args()
     given.sizes = dict(one.split("=", 1) for one in given.size)
     if given.keep:

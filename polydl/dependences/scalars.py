@@ -59,7 +59,7 @@ def private_depth(scop: Scop, name: str, using: Sequence[Statement] | None = Non
     if not writes or any(a.array == name and not a.write for a in first.accesses):
         return None
     assert isinstance(first.body, Assignment)
-    if first.accesses[first.body.target].array != name:
+    if first.target.array != name:
         return None
     if not all(_prefix(s, depth).is_subset(_prefix(first, depth)) for s in using[1:]):
         return None

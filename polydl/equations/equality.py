@@ -240,10 +240,8 @@ class _Comparison:
         found = f"{array} is not the same afterwards"
         if array not in self.after.scop.arrays or array not in self.after.scop.live_out:
             return found
-        elements: isl.Set | None = None
-        for program in (self.before, self.after):
-            for relation in program.writers(array).values():
-                elements = relation.range() if elements is None else elements.union(relation.range())
+        writers = (program.writers(array).values() for program in (self.before, self.after))
+        elements = isl.united(relation.range() for own in writers for relation in own)
         if elements is None:
             return None
         elements = elements.intersect_params(self.known)

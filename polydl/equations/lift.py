@@ -79,15 +79,14 @@ class Equations:
     def target(self, name: str) -> Access:
         """What an assignment writes."""
         s = self.statements[name]
-        assert isinstance(s.body, Assignment), "of a statement that is not opaque"
-        return s.accesses[s.body.target]
+        return s.target
 
     def is_opaque(self, name: str) -> bool:
         """Whether a statement is no assignment to one element: nothing is known of what it computes."""
         s = self.statements[name]
         if not isinstance(s.body, Assignment):
             return True
-        target = s.accesses[s.body.target]
+        target = s.target
         return not target.exact or not target.relation.is_single_valued()
 
     def stored(self, name: str) -> Expr:
@@ -102,7 +101,7 @@ class Equations:
         body = s.body
         if not isinstance(body, Assignment) or self.is_opaque(name):
             return None
-        element = self.scop.arrays[s.accesses[body.target].array].element
+        element = self.scop.arrays[s.target.array].element
         match body.value:
             case _ if adds(body.op):
                 sign, read, value = (1 if body.op == SUM.compounds[0].op else -1), body.target_read, body.value
@@ -111,7 +110,7 @@ class Equations:
             case _:
                 return None
         assert read is not None, "a compound assignment reads what it changes"
-        target, found = s.accesses[body.target], s.accesses[read]
+        target, found = s.target, s.accesses[read]
         if found.array != target.array or not found.relation.is_equal(target.relation):
             return None
         return sign, _typed(self.scop, s, value, element, True)
@@ -265,7 +264,7 @@ def stored_value(scop: Scop, statement: Statement, *, functions: bool = False) -
     if body.op != "=":
         assert body.target_read is not None, "a compound assignment reads what it changes"
         value = Binary(body.op[:-1], Load(body.target_read), value)
-    return _typed(scop, statement, value, scop.arrays[statement.accesses[body.target].array].element, functions)
+    return _typed(scop, statement, value, scop.arrays[statement.target.array].element, functions)
 
 
 def _typed(scop: Scop, statement: Statement, value: Expr, element: ElementType, functions: bool) -> Expr:

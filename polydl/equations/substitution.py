@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 
 from polydl.equations.lift import stored_value
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Call, Convert, Expr, Gather, Load, every_part, loads, on_operands, operands
+from polydl.model.expr import (
+    AffineValue,
+    Call,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    every_part,
+    loads,
+    on_affine_values,
+    on_operands,
+    operands,
+)
 from polydl.model.functions import function_of
 from polydl.model.scop import Access, Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
@@ -91,7 +103,7 @@ def inlined(scop: Scop, names: Collection[str]) -> Scop | str:
         body = s.body
         if not isinstance(body, Assignment):
             return f"the text of {s.name} names {', '.join(reads)}"
-        target = s.accesses[body.target]
+        target = s.target
         goes = s.name in names
         value = stored_value(scop, s) if goes else body.value
         if any(isinstance(one, Gather) for one in every_part(value)):
@@ -136,14 +148,12 @@ def _seen_from(held: _Held, statement: Statement) -> _Held | None:
         there = prefix(statement, own.depth).apply_range(prefix(own, own.depth).reverse())
         moved = [there.apply_range(a.relation) for a in held.accesses]
 
-    def number(value: Expr) -> Expr:
-        if isinstance(value, AffineValue):
-            onto = prefix(statement, own.depth).apply_range(prefix(own, own.depth).reverse())
-            return AffineValue(value.value.pullback_pw_multi_aff(isl.PwMultiAff.from_map(onto)))
-        return on_operands(value, number)
+    def number(function: isl.PwAff) -> isl.PwAff:
+        onto = prefix(statement, own.depth).apply_range(prefix(own, own.depth).reverse())
+        return function.pullback_pw_multi_aff(isl.PwMultiAff.from_map(onto))
 
     accesses = tuple(replace(a, relation=one) for a, one in zip(held.accesses, moved, strict=True))
-    return _Held(own, number(held.value), accesses)
+    return _Held(own, on_affine_values(held.value, number), accesses)
 
 
 def _times_read(statement: Statement, array: str) -> int:

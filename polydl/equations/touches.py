@@ -12,12 +12,8 @@ from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement
 
 def touched(scop: Scop, array: str, known: isl.Set) -> isl.Set | None:
     """The elements of an array that a program touches; None: it touches none."""
-    found: isl.Set | None = None
-    for s in scop.statements:
-        for access in s.accesses:
-            if access.array == array:
-                elements = access.relation.intersect_domain(s.domain).range()
-                found = elements if found is None else found.union(elements)
+    using = ((s, access) for s in scop.statements for access in s.accesses if access.array == array)
+    found = isl.united(access.relation.intersect_domain(s.domain).range() for s, access in using)
     return None if found is None else found.intersect_params(known)
 
 

@@ -31,7 +31,7 @@ from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.relations import Link, Links, among, by_name, coincident, left
 from polydl.schedule.transforms import Schedule
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, statements, times
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, on_subtrees, sequence, statements, times
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.tree_check import broken
 from polydl.search.candidates import fingerprint
@@ -259,12 +259,8 @@ def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
         match node:
             case Leaf(name) if name in unordered and of[name].depth:
                 return Band(tuple(Member({name: aff}) for aff in time_affs(of[name])), node)
-            case Leaf() | Kernel() | Copy():
-                return node
-            case Band(members, child):
-                return Band(members, walk(child))
-            case InOrder(children):
-                return InOrder(tuple(walk(child) for child in children))
+            case _:
+                return on_subtrees(node, walk)
 
     return walk(root)
 

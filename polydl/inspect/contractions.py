@@ -110,7 +110,7 @@ def _text(scop: Scop, statement: Statement, found: NoContraction) -> str:
         return found.lack.value
     array = scop.arrays[statement.accesses[found.access].array]
     if found.lack is Lack.OPERANDS and isinstance(statement.body, Assignment):
-        total = scop.arrays[statement.accesses[statement.body.target].array]
+        total = scop.arrays[statement.target.array]
         factors = sorted({scop.arrays[statement.accesses[i].array].element.c for i in loads(statement.body.value)})
         return (
             f"{found.lack.value}: {total.name} is of type {total.element.c}, they are of type {' and '.join(factors)}"

@@ -29,7 +29,7 @@ def _of_one_instance(scop: Scop, statement: Statement) -> int | None:
     body = statement.body
     if not isinstance(body, Assignment):
         return None
-    if scop.arrays[statement.accesses[body.target].array].element.is_int:
+    if scop.arrays[statement.target.array].element.is_int:
         return 0
     return _in(body.value) + (body.op != "=")
 

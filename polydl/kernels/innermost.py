@@ -202,12 +202,12 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
     for at, statement in enumerate(piece.statements):
         assert isinstance(statement.body, Assignment)
         if piece.moves[at][statement.body.target] is None:
-            target = statement.accesses[statement.body.target].array
+            target = statement.target.array
             raise NotVectorised(f"{target} does not move by the same number of elements all along the row")
     written = {a.array for s in piece.statements for a in s.accesses if a.write}
     for at in piece.inner:
         body = piece.statements[at].body
-        own = piece.statements[at].accesses[body.target].array if isinstance(body, Assignment) else ""
+        own = piece.statements[at].target.array if isinstance(body, Assignment) else ""
         if any(a.array != own and a.array in written for a in piece.statements[at].accesses):
             raise NotVectorised("a sum inside of a row over what the row changes")
     for one, statement in enumerate(piece.statements):

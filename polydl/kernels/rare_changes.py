@@ -142,13 +142,13 @@ class _Columns:
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
             assert isinstance(body, Assignment), "a row is made of assignments"
-            kept = statement.accesses[body.target].array in self.builder.where.private
+            kept = statement.target.array in self.builder.where.private
             if body.op != "=" or self.builder.move(at, body.target) != 0 or kept:
                 raise NotVectorised(f"{statement.name} does more than to hand on a value")
             for part in every_part(body.value):
                 if isinstance(part, Gather) or (isinstance(part, Call) and function_of(part.function) is None):
                     raise NotVectorised("an element that data choose, or a function of the program")
-            self._check_apart(at, statement.accesses[body.target])
+            self._check_apart(at, statement.target)
             pointer = self.builder.argument(at, body.target, pointer=True)
             self.variables.setdefault(pointer.name, f"polydl_m{len(self.variables)}")
             bodies.append(body)

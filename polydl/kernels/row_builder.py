@@ -164,7 +164,7 @@ class RowBuilder:
         """Statements that keep something of the column with the greatest (least) value, with the statement behind them
         that finds that. `_kept` holds the two against each other."""
         found: dict[int, tuple[int, Place]] = {}
-        targets = [s.accesses[s.body.target].array for s in self.piece.statements if isinstance(s.body, Assignment)]
+        targets = [s.target.array for s in self.piece.statements if isinstance(s.body, Assignment)]
         for at, statement in enumerate(self.piece.statements):
             body = statement.body
             assert isinstance(body, Assignment)
@@ -193,7 +193,7 @@ class RowBuilder:
         assert isinstance(body, Assignment)
         if self.narrow:
             body = replace(body, value=stored_value(body, lambda access: self.held(at, access)))
-        target, move = statement.accesses[body.target], self.move(at, body.target)
+        target, move = statement.target, self.move(at, body.target)
         plain: dict[int, str] = {}
 
         def load(access: int) -> str:
@@ -228,7 +228,7 @@ class RowBuilder:
         statement, extent = self.piece.statements[at], self.piece.inner[at]
         body = statement.body
         assert isinstance(body, Assignment)
-        target = statement.accesses[body.target]
+        target = statement.target
         before = next((variable for array, _, variable in reversed(self.values) if array == target.array), None)
         if not self.narrow or target.array not in self.where.private or before is None or not adds(body.op):
             raise NotVectorised(f"{statement.name} is no sum that begins in its column")
@@ -284,7 +284,7 @@ class RowBuilder:
         self, at: int, body: Assignment, vectors: Vectors, plain: dict[int, str], beside: Mapping[int, Place]
     ) -> None:
         statement = self.piece.statements[at]
-        target = statement.accesses[body.target]
+        target = statement.target
         own = [i for i, a in enumerate(statement.accesses) if a.array == target.array]
         mine = self.where.relation(at, target)
         if not all(mine.is_equal(self.where.relation(at, statement.accesses[i])) for i in own):

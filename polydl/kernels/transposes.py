@@ -281,7 +281,7 @@ def _turned(piece: Rectangle, body: Assignment, along: int) -> tuple[bool, bool]
     }
     if len(squares) != 1:
         return None
-    lanes = 16 // piece.arrays[piece.statement.accesses[body.target].array].element.bytes
+    lanes = 16 // piece.arrays[piece.statement.target.array].element.bytes
     if any(extent is not None and extent < max(2, lanes // _LEAST) for extent in piece.extents):
         return None
     back = {along: target[along] == -1, other: squares == {-1}}

@@ -308,11 +308,11 @@ class _Analysis:
         return self._footprints[key]
 
     def _image(self, relation: isl.Map, pieces: list[_Piece]) -> isl.Set:
-        images: isl.Set | None = None
-        for piece in pieces:
+        def image(piece: _Piece) -> isl.Set:
             part = isl.fix_domain(relation, piece.prefix)
-            image = isl.domain_between(part, len(piece.prefix), *(piece.bounds or (None, None))).range()
-            images = image if images is None else images.union(image)
+            return isl.domain_between(part, len(piece.prefix), *(piece.bounds or (None, None))).range()
+
+        images = isl.united(map(image, pieces))
         return isl.Set.empty(relation.get_space().range()) if images is None else images
 
 

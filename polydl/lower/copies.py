@@ -136,7 +136,7 @@ def copies(scop: Scop, part: Tree, scratch: Scratch) -> Copies:
     statement = next(s for s in scop.statements if s.name == name)
     body, how = statement.body, accumulation(scop, statement)
     assert isinstance(body, Assignment) and how is not None
-    access = statement.accesses[body.target]
+    access = statement.target
     array = scop.arrays[access.array]
     written = access.relation.intersect_domain(statement.domain).range()
     ends = [] if array.layout.strides is None else [isl.bounds(written, d) for d in range(len(array.extents))]

@@ -119,7 +119,6 @@ class _Writer:
     def add(self, fused: Fused) -> None:
         """The lines of one more statement. Raises NotVectorised."""
         statement = fused.statement
-        assert isinstance(statement.body, Assignment)
         for a in statement.accesses:
             held = self.held(a.array)
             if held is not self.element and not (self.narrow and held in NARROW):
@@ -138,7 +137,7 @@ class _Writer:
                 return f"{self.vector}_all({operand.name if operand.scalar else f'*({operand.address})'})"
             return f"POLYDL_FETCH({operand.address})"
 
-        target = statement.accesses[statement.body.target]
+        target = statement.target
         value = self._value(statement, load)
         if self._is_sum_of_words(target.array):
             value = f"({self.vector}){value}"
@@ -270,8 +269,7 @@ def epilogue(
         last: dict[str, Fused] = {}
         for fused in group.after:
             writer.add(fused)
-            assert isinstance(fused.statement.body, Assignment)
-            last[fused.statement.accesses[fused.statement.body.target].array] = fused
+            last[fused.statement.target.array] = fused
         for array, fused in last.items():
             if array != group.output:
                 writer.store(array, fused)

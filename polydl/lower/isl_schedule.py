@@ -27,7 +27,7 @@ from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.schedule.goal import has_loops
 from polydl.schedule.loops import BY_ENTRIES, outer_affs
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements, subtrees
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -98,10 +98,8 @@ class TreePlan:
             case Copy(packs, kernel, child):
                 due = [p for p in self.plans[kernel].packs if p.pack in packs]
                 return [*self.pieces(child), *(_copy(p) for p in due)]
-            case Band(_, child):
-                return self.pieces(child)
-            case InOrder(children):
-                return [piece for child in children for piece in self.pieces(child)]
+            case _:
+                return [piece for child in subtrees(node) for piece in self.pieces(child)]
 
 
 def _calls(kernel: Kernel, plan: NestPlan) -> list[Piece]:

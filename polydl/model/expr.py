@@ -182,6 +182,13 @@ def affine_values(value: Expr) -> list[AffineValue]:
     return [value] if isinstance(value, AffineValue) else [v for one in operands(value) for v in affine_values(one)]
 
 
+def on_affine_values(value: Expr, change: Callable[[isl.PwAff], isl.PwAff]) -> Expr:
+    """The expression with other functions for those of loop variables in it, from left to right."""
+    if isinstance(value, AffineValue):
+        return AffineValue(change(value.value))
+    return on_operands(value, lambda one: on_affine_values(one, change))
+
+
 def constant_number(value: AffineValue) -> int | None:
     """The number that it always is; None where loop variables or parameters change it."""
     found = {isl.offset(aff) if aff.is_cst() else None for _, aff in isl.pieces(value.value)}

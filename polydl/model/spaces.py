@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Expr, on_operands
+from polydl.model.expr import Expr, on_affine_values
 
 _CHOSEN = "__polydl_chosen_"
 """Begins the names of subscripts that data choose."""
@@ -64,9 +64,7 @@ class StatementSpace:
 
     def expression(self, expr: Expr) -> Expr:
         """The expression with its affine values in this space."""
-        if isinstance(expr, AffineValue):
-            return AffineValue(self.function(expr.value))
-        return on_operands(expr, self.expression)
+        return on_affine_values(expr, self.function)
 
 
 def _elements(subscripts: Sequence[isl.PwAff]) -> list[str]:

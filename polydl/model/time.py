@@ -16,6 +16,11 @@ def common_depth(a: Statement, b: Statement) -> int:
     return depth
 
 
+def inside_of(scop: Scop, loop: tuple[int, ...]) -> list[Statement]:
+    """The statements in a loop, which is given by where it stands: they have its positions up to its depth."""
+    return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+
+
 def time_affs(statement: Statement) -> list[isl.Aff]:
     """{ S[i…] -> [±i_d] } for each iterator: values that increase as the loop runs."""
     return [

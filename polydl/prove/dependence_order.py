@@ -69,13 +69,13 @@ class Order:
                 continue
             how = accumulation(self.scop, statement)
             for number, access in enumerate(statement.accesses):
-                time = None
+                times = []
                 for match in mine:
                     source = _source_of(match, number)
                     at = self.copied.get((match.printed.name, source)) if source is not None else None
                     when = at if at is not None else self.time(match.printed)
-                    one = match.instances.reverse().apply_range(when)
-                    time = one if time is None else time.union(one)
+                    times.append(match.instances.reverse().apply_range(when))
+                time = isl.united(times)
                 assert time is not None
                 elements = linear(self.scop, statement, number)
                 mine_too = how if how is not None and number in how.own else None
@@ -327,11 +327,7 @@ def _same_element(order: Order, read: Touch, writes: Sequence[Touch]) -> isl.Map
 
 def _times(order: Order, touches: Sequence[Touch]) -> isl.Set | None:
     """When any of the touches happens."""
-    found = None
-    for touch in touches:
-        one = order.time(touch.printed).range()
-        found = one if found is None else found.union(one)
-    return found
+    return isl.united(order.time(touch.printed).range() for touch in touches)
 
 
 def check_steps(order: Order, statements: Sequence[Printed]) -> None:

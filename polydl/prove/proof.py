@@ -356,7 +356,7 @@ def _last_made(scop: Scop, matches: Sequence[Match], made: int, reader: Printed,
     for other in matches:
         inside = made < other.printed.number < reader.number
         if inside and isinstance(other.statement.body, Assignment):
-            if other.statement.accesses[other.statement.body.target].array == array:
+            if other.statement.target.array == array:
                 raise Wrong(f"line {reader.line}: an older value of {array}")
 
 
@@ -364,14 +364,14 @@ def _stays_inside(scop: Scop, matches: Sequence[Match], match: Match) -> bool:
     """Whether a value that is not stored is needed by nobody outside of its step: a later statement of the step stores
     the element, or the array is read in the step alone and by nobody afterwards."""
     assert isinstance(match.statement.body, Assignment)
-    array = match.statement.accesses[match.statement.body.target].array
+    array = match.statement.target.array
     mine = match.instances.apply_range(linear(scop, match.statement, match.statement.body.target))
     for other in matches:
         if other.printed.step != match.printed.step or other.printed.number <= match.printed.number:
             continue
         body = other.statement.body
         assert isinstance(body, Assignment)
-        if other.printed.target is not None and other.statement.accesses[body.target].array == array:
+        if other.printed.target is not None and other.statement.target.array == array:
             elements = other.instances.apply_range(linear(scop, other.statement, body.target))
             if isl.domain_named(elements, match.printed.name).is_equal(mine):
                 return True

@@ -47,11 +47,7 @@ def _of(inside: _Inside, base: str) -> _Inside:
 
 def _waits(order: Order) -> isl.Set | None:
     """{ [t…] } when threads wait."""
-    found: isl.Set | None = None
-    for one in order.program.waits:
-        when = order.time(one).range()
-        found = when if found is None else found.union(when)
-    return found
+    return isl.united(order.time(one).range() for one in order.program.waits)
 
 
 def _check(order: Order, team: Team, waits: isl.Set | None, writing: _Inside, other: _Inside) -> None:

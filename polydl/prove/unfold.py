@@ -142,7 +142,7 @@ def _named(scop: Scop, printed: Printed, sources: Sources, elsewhere: list[str])
                     return Match(printed, statement, added, [])
                 elsewhere.append(statement.name)
             continue
-        if not isinstance(body, Assignment) or statement.accesses[body.target].array != printed.target.base:  # type: ignore[union-attr]
+        if not isinstance(body, Assignment) or statement.target.array != printed.target.base:  # type: ignore[union-attr]
             continue
         for pairs in _ways(scop, printed, statement):
             instances = by_address(scop, printed, statement, pairs, sources)
@@ -173,7 +173,7 @@ def _ways(scop: Scop, printed: Printed, statement: Statement) -> Iterator[list[P
 def _modular(scop: Scop, statement: Statement, body: Assignment) -> Statement:
     """A statement that adds to integers of 32 bits, without the conversion between such integers of what it adds: sums
     of words are modulo 2^32."""
-    value, element = body.value, scop.arrays[statement.accesses[body.target].array].element
+    value, element = body.value, scop.arrays[statement.target.array].element
     if isinstance(value, Convert) and {value.source, value.target, element} <= {I32, U32}:
         return replace(statement, body=replace(body, value=value.operand))
     return statement

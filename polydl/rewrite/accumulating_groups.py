@@ -17,12 +17,9 @@ from polydl.model.expr import (
     on_operands,
     operands,
 )
-from polydl.model.scop import Access, Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
+from polydl.model.time import inside_of
 from polydl.model.types import F32, F64
-
-
-def inside_of(scop: Scop, loop: tuple[int, ...]) -> list[Statement]:
-    return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
 
 
 def last_of(points: isl.Set, depth: int) -> isl.Set:
@@ -32,10 +29,8 @@ def last_of(points: isl.Set, depth: int) -> isl.Set:
 
 def points_of(inside: Sequence[Statement], depth: int) -> isl.Set:
     """Iterations of the loops up to this depth in which any of the statements runs, without a name."""
-    found = [isl.project_onto(s.domain, range(depth + 1)).reset_tuple_id() for s in inside]
-    whole = found[0]
-    for one in found[1:]:
-        whole = whole.union(one)
+    whole = isl.united(isl.project_onto(s.domain, range(depth + 1)).reset_tuple_id() for s in inside)
+    assert whole is not None, "there is a statement"
     return whole.coalesce()
 
 
@@ -67,7 +62,7 @@ def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
     for s in group:
         if any(s is one for one, _ in found):
             continue
-        element = scop.arrays[target_of(first).array].element
+        element = scop.arrays[first.target.array].element
         fits = (
             one
             for one in places(s)
@@ -84,7 +79,7 @@ def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
 
 def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Place) -> bool:
     """Whether a statement keeps something of the very instance whose value `best` takes."""
-    target = target_of(best).array
+    target = best.target.array
     guards = [one for one, holds in how.guards if holds]
     return (
         place.extreme == target
@@ -127,13 +122,13 @@ def _same_value(old: Statement, one: Expr, new: Statement, two: Expr) -> bool:
 
 def has_rows(scop: Scop, names: Sequence[str], depth: int) -> bool:
     """Whether statements combine into several elements in an iteration of the loop at this depth."""
-    targets = [target_of(scop.statement(name)) for name in names]
+    targets = [scop.statement(name).target for name in names]
     return not all(isl.domain_onto(one.relation, range(depth)).is_single_valued() for one in targets)
 
 
 def _same_subscripts(one: Statement, two: Statement) -> bool:
     """Whether two statements in loops alike store to elements of the same subscripts, each to one in an instance."""
-    a, b = (isl.range_named(isl.domain_named(target_of(s).relation, ""), "") for s in (one, two))
+    a, b = (isl.range_named(isl.domain_named(s.target.relation, ""), "") for s in (one, two))
     return bool(a.is_equal(b)) and bool(a.is_single_valued())
 
 
@@ -152,10 +147,10 @@ def not_apart(scop: Scop, names: Sequence[str], depth: int) -> str | None:
         return "the loop runs both ways"
     rows = has_rows(scop, names, depth)
     for s in (found.like, *(s for s, _ in found.kept)):
-        target = target_of(s)
+        target = s.target
         if rows and not (target.exact and _same_subscripts(found.like, s)):
             return f"{s.name} does not store to elements of the same subscripts as {found.like.name}"
-        mine = [one for one in group if target_of(one).array == target.array]
+        mine = [one for one in group if one.target.array == target.array]
         users = [one for one in inside if any(a.array == target.array for a in one.accesses)]
         if any(one not in group for one in users):
             return f"another statement in the loop touches {target.array}"
@@ -183,15 +178,10 @@ def target_number(statement: Statement) -> int:
     return statement.body.target
 
 
-def target_of(statement: Statement) -> Access:
-    """What an assignment writes."""
-    return statement.accesses[target_number(statement)]
-
-
 def splitting(scop: Scop, statement: Statement) -> Accumulation | None:
     """How a statement combines what it computes with what there is, where parts of that can be put together; None:
     it does not. Halves are rounded each time, which shows."""
     if not isinstance(statement.body, Assignment):
         return None
-    element = scop.arrays[target_of(statement).array].element
+    element = scop.arrays[statement.target.array].element
     return accumulation(scop, statement) if element in (F32, F64) or element.is_int else None

@@ -44,7 +44,7 @@ from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import in_place, lives_apart
 from polydl.rewrite.strips import strips
-from polydl.rewrite.sums_in_lanes import sums_in_lanes, sums_in_order
+from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
 from polydl.rewrite.temporaries import forward, results_of_blocks
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
@@ -101,11 +101,10 @@ def canonical(
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
     order += [row_buffers, digits] if form is Form.SEARCHED else []
-    if not reassociate:
-        order += [sums_in_order]
-    else:
-        order += [joint_blocks] if form is Form.SEARCHED else []
-        order += [multiply_adds, sums_in_lanes]
+    order += [joint_blocks] if reassociate and form is Form.SEARCHED else []
+    order += [multiply_adds] if reassociate else []
+    order += [lambda one: sums_of_read_bounds(one, reassociate=reassociate)]
+    if reassociate:
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [gathered, results_of_sums, expand, beside] if form is Form.SEARCHED else []

@@ -30,8 +30,7 @@ def is_heavy(nest: Nest) -> bool:
     if len(nest.statements) != 1 or not isinstance(nest.statements[0].body, Assignment):
         return False
     statement = nest.statements[0]
-    assert isinstance(statement.body, Assignment)
-    target = statement.accesses[statement.body.target]
+    target = statement.target
     with quota(f"the reductions of {nest.name}"):
         reads_itself = any(not a.write and a.array == target.array for a in statement.accesses)
         return bool(reads_itself and not target.relation.is_injective())

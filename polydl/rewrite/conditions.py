@@ -11,7 +11,7 @@ element-wise nest touches no element of the set but its own; what else it reads,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -108,16 +108,10 @@ def start_group(nest: Nest) -> Group | Failure:
 
 def written(nest: Nest, array: str) -> isl.Set:
     """The elements of an array that a nest writes."""
-    return _touched((a for s in nest.statements for a in s.accesses if a.write and a.array == array), None)
-
-
-def _touched(accesses: Iterable[Access], empty: isl.Set | None) -> isl.Set:
-    result = empty
-    for access in accesses:
-        elements = access.relation.range()
-        result = elements if result is None else result.union(elements)
-    assert result is not None
-    return result.coalesce()
+    accesses = (a for s in nest.statements for a in s.accesses if a.write and a.array == array)
+    elements = isl.united(access.relation.range() for access in accesses)
+    assert elements is not None, "it writes some"
+    return elements.coalesce()
 
 
 def extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) -> Group | Failure:
@@ -136,7 +130,7 @@ def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool)
     own = _own_element(group, statement)
     if isinstance(own, Failure):
         return own
-    target = statement.accesses[statement.body.target]
+    target = statement.target
     failure = _same_set(group, statement, own) or _once(own) or _once(target.relation)
     if failure is None and before and target.array != group.output:
         failure = Failure(
@@ -226,8 +220,7 @@ def _once(own: isl.Map) -> Failure | None:
 
 def _between(group: Group, statement: Statement, between: Sequence[Nest]) -> Failure | None:
     """Whether anything that stays in place is in the way, the heavy nest itself included."""
-    assert isinstance(statement.body, Assignment)
-    result = statement.accesses[statement.body.target]
+    result = statement.target
     inside = [*group.heavy.statements, *(f.statement for f in (*group.before, *group.after))]
     found = [_touches_set(group, statement, other) for nest in between for other in nest.statements]
     found += [_conflict(statement, statement.accesses, other) for nest in between for other in nest.statements]

@@ -39,11 +39,11 @@ def _within_iterations(scop: Scop, name: str) -> bool:
     depth = min(common_depth(first, s) for s in users[1:])
     body = first.body
     assert isinstance(body, Assignment)
-    if body.op != "=" or first.depth != depth or first.accesses[body.target].array != name:
+    if body.op != "=" or first.depth != depth or first.target.array != name:
         return False
     if any(a.array == name and not a.write for a in first.accesses):
         return False
-    element = _outer(first.accesses[body.target].relation, depth)
+    element = _outer(first.target.relation, depth)
     return all(_outer(a.relation, depth).is_subset(element) for s in users for a in s.accesses if a.array == name)
 
 

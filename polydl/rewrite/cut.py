@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step, itself
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Expr, on_operands
+from polydl.model.expr import on_affine_values
 from polydl.model.scop import Assignment, Scop, Statement
 
 
@@ -86,13 +86,8 @@ def part_of(statement: Statement, domain: isl.Set, name: str, position: tuple[in
     accesses = tuple(
         replace(a, relation=isl.domain_named(a.relation.intersect_domain(domain), name)) for a in statement.accesses
     )
-
-    def renamed(value: Expr) -> Expr:
-        if isinstance(value, AffineValue):
-            return AffineValue(isl.function_named(value.value, name))
-        return on_operands(value, renamed)
-
-    body = replace(statement.body, value=renamed(statement.body.value))
+    value = on_affine_values(statement.body.value, lambda one: isl.function_named(one, name))
+    body = replace(statement.body, value=value)
     return replace(
         statement, name=name, domain=domain.set_tuple_name(name), position=position, accesses=accesses, body=body
     )

@@ -20,6 +20,7 @@ from polydl.model import isl
 from polydl.model.accumulation import accumulation
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.time import inside_of
 from polydl.rewrite.fusion import moved
 
 Loop = tuple[int, ...]
@@ -64,7 +65,7 @@ def digits(scop: Scop) -> Iterator[Step]:
                 return
             number = min(found.values())
             loops = _alike(scop, {loop for loop, by in found.items() if by == number})
-            inside = [s.name for loop in loops for s in _inside(scop, loop)]
+            inside = [s.name for loop in loops for s in inside_of(scop, loop)]
             if len(inside) > len(set(inside)) or not all(_divides(scop, loop, number) for loop in loops):
                 return
             step = _taken_apart(scop, loops, number)
@@ -118,13 +119,9 @@ def _walked(scop: Scop, statement: Statement, access: Access) -> tuple[int, int]
     return (factors.index(1), max(left)) if left else None
 
 
-def _inside(scop: Scop, loop: Loop) -> list[Statement]:
-    return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
-
-
 def _divides(scop: Scop, loop: Loop, number: int) -> bool:
     """Whether a loop begins and ends at multiples of a number, for all statements in it, and runs upwards."""
-    for s in _inside(scop, loop):
+    for s in inside_of(scop, loop):
         name = s.iterators[len(loop) - 1]
         first, last = isl.least(s.domain, name), isl.greatest(s.domain, name)
         if first is None or last is None or first % number or (last + 1) % number or name in s.descending:
@@ -156,7 +153,7 @@ def _alike(scop: Scop, loops: Collection[Loop]) -> list[Loop]:
 
 
 def _taken_apart(scop: Scop, loops: Collection[Loop], number: int) -> Step:
-    depths: Mapping[str, int] = {s.name: len(loop) - 1 for loop in loops for s in _inside(scop, loop)}
+    depths: Mapping[str, int] = {s.name: len(loop) - 1 for loop in loops for s in inside_of(scop, loop)}
     made, names = [], []
     for s in scop.statements:
         if s.name not in depths:

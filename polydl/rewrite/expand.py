@@ -79,7 +79,7 @@ def _adds(scop: Scop, statement: Statement, name: str) -> bool:
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op):
         return False
-    target = statement.accesses[body.target]
+    target = statement.target
     if scop.arrays[name].is_scalar:
         return target.array == name
     several = not target.relation.intersect_domain(statement.domain).is_injective()

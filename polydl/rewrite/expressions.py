@@ -97,7 +97,7 @@ def _as_sum(scop: Scop, statement: Statement, body: Assignment) -> Statement | N
     """`s += a * b` for `s = fma(a, b, s)`; None for another statement."""
     match body.value:
         case Call(function, (Load() as one, Load() as two, Load() as added)) if body.op == "=" and function in _TYPES:
-            target = statement.accesses[body.target]
+            target = statement.target
             read = [statement.accesses[a.access] for a in (one, two, added)]
             if any(scop.arrays[a.array].element is not _TYPES[function] for a in (*read, target)):
                 return None

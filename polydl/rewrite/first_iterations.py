@@ -17,7 +17,7 @@ from polydl.model.accumulation import accumulates, keeps
 from polydl.model.expr import Conditional, Expr
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.rewrite.accumulating_groups import inside_of
+from polydl.model.time import inside_of
 from polydl.rewrite.cut import Piece, cut
 
 

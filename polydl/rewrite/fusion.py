@@ -17,9 +17,9 @@ from polydl.dependences.legality import Violation, violation
 from polydl.dependences.nests import Count1D, Nest, counted
 from polydl.dependences.scalars import private_storage
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Expr, on_operands
+from polydl.model.expr import Expr, on_affine_values
 from polydl.model.isl import quota
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.model.time import common_depth, map_from_affs, original_affs
 from polydl.rewrite.conditions import Fused, Group
 
@@ -72,9 +72,13 @@ def moved(
     place = isl.range_named(place, statement.name, iterators).coalesce()
     back = place.reverse()
     accesses = tuple(replace(a, relation=back.apply_range(a.relation).coalesce()) for a in statement.accesses)
-    body = statement.body
-    assert isinstance(body, Assignment)
-    body = replace(body, value=in_new_loops(body.value, back.as_pw_multi_aff()))
+    at, body = back.as_pw_multi_aff(), statement.body
+    if isinstance(body, Assignment):
+        body = replace(body, value=in_new_loops(body.value, at))
+    elif isinstance(body, BlackBox):
+        known = ((text, None if one is None else one.pullback_pw_multi_aff(at)) for text, one in body.locals)
+        entries = body.entries and replace(body.entries, row=body.entries.row.pullback_pw_multi_aff(at))
+        body = replace(body, locals=tuple(known), entries=entries)
     now = replace(
         statement,
         iterators=iterators,
@@ -89,9 +93,7 @@ def moved(
 
 def in_new_loops(value: Expr, back: isl.PwMultiAff) -> Expr:
     """An expression of a statement whose iterations `back` leads to, of those that it starts from."""
-    if isinstance(value, AffineValue):
-        return AffineValue(value.value.pullback_pw_multi_aff(back).coalesce())
-    return on_operands(value, lambda one: in_new_loops(one, back))
+    return on_affine_values(value, lambda one: one.pullback_pw_multi_aff(back).coalesce())
 
 
 def _replaced(state: Rewritten, changed: Mapping[str, Moved], order: Sequence[str]) -> Rewritten:
@@ -110,8 +112,7 @@ def sunk(state: Rewritten, group: Group, found: Sequence[Dependence]) -> Rewritt
     """
     with quota(f"fusion into {group.heavy.name}"):
         heavy = state.scop.statement(group.heavy.statements[0].name)
-        assert isinstance(heavy.body, Assignment)
-        writes = heavy.accesses[heavy.body.target].relation.intersect_domain(heavy.domain)
+        writes = heavy.target.relation.intersect_domain(heavy.domain)
         order = map_from_affs(heavy.domain, original_affs(heavy, heavy.depth))
         last, names = heavy.position[-1], [s.name for s in state.scop.statements]
         changed: dict[str, Moved] = {}
@@ -234,10 +235,7 @@ def _same_iterations(one: Sequence[Statement], two: Sequence[Statement], depth: 
     """Whether both run over the same values of the common loops."""
 
     def outer(statements: Sequence[Statement]) -> isl.Set:
-        result: isl.Set | None = None
-        for s in statements:
-            cut = isl.project_onto(s.domain, range(depth)).reset_tuple_id()
-            result = cut if result is None else result.union(cut)
+        result = isl.united(isl.project_onto(s.domain, range(depth)).reset_tuple_id() for s in statements)
         assert result is not None
         return result
 

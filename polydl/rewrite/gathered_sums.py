@@ -30,6 +30,7 @@ from polydl.model.isl import floor_div, quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
 from polydl.model.time import map_from_affs
+from polydl.rewrite.cut import in_order, with_room
 from polydl.rewrite.fusion import in_new_loops
 from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.temporaries import forward
@@ -121,9 +122,7 @@ def _adds(statement: Statement) -> bool:
 def _scattering(statement: Statement) -> Statement:
     """A sum over elements that a quotient leads to, with the quotient as its loop in place of the one along the result:
     y = 2 * o + r where o = (y - r) / 2 without a remainder. The statement itself where there is no such quotient."""
-    body = statement.body
-    assert isinstance(body, Assignment), "it adds"
-    rows = affine_rows(statement, statement.accesses[body.target])
+    rows = affine_rows(statement, statement.target)
     along = {name for row, _ in rows or () for name, factor in row.items() if factor}
     for access in statement.accesses:
         touched = access.relation.intersect_domain(statement.domain)
@@ -177,7 +176,7 @@ def _scattered(statement: Statement) -> list[_Scattered]:
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op) or statement.descending:
         return []
-    rows = affine_rows(statement, statement.accesses[body.target])
+    rows = affine_rows(statement, statement.target)
     found: list[_Scattered] = []
     used: set[str] = set()
     for row, _ in rows or ():
@@ -200,18 +199,15 @@ def _after(scop: Scop, statement: Statement, subscripts: Sequence[_Scattered]) -
     """The program with a statement gathered, and the names of what it became."""
     own: list[Statement] = []
     choices = list(product(*(range(one.parts) for one in subscripts)))
+    spread = with_room(scop, len(choices))
+    outermost, *inner = spread.statement(statement.name).position
     for number, remainders in enumerate(choices):
-        position = (statement.position[0] * len(choices) + number, *statement.position[1:])
+        position = (outermost + number, *inner)
         part = _part(statement, subscripts, remainders, f"{statement.name}g{number}", position)
         if part is not None:
             own.append(part)
-    others = [
-        replace(s, position=(s.position[0] * len(choices), *s.position[1:]))
-        for s in scop.statements
-        if s.name != statement.name
-    ]
-    made = replace(scop, statements=tuple(sorted([*others, *own], key=lambda s: s.position)))
-    return made, tuple(s.name for s in own)
+    others = [s for s in spread.statements if s.name != statement.name]
+    return in_order(scop, [*others, *own]), tuple(s.name for s in own)
 
 
 def _part(

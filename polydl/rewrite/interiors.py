@@ -15,12 +15,14 @@ from itertools import product
 from polydl.dependences.analysis import dependences
 from polydl.equations.decided import taken
 from polydl.equations.step import Rule, Step, applied
+from polydl.equations.substitution import Rebuilt
 from polydl.model import isl
 from polydl.model.counting import count
-from polydl.model.expr import Conditional, Expr, Load, loads, on_operands
+from polydl.model.expr import Conditional, Expr, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
+from polydl.model.time import inside_of
 from polydl.rewrite.cut import Piece, cut, in_order, part_of
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.scratch_array import box_of
@@ -146,7 +148,7 @@ def _ranges(statement: Statement, values: isl.Set | None) -> dict[int, Range]:
         where = access.relation.domain()
         changing.append((domain, [where]))
         changing += [(where, [piece.most for piece in pieces]) for pieces in _functions(statement, access)]
-    target = statement.accesses[statement.body.target].relation
+    target = statement.target.relation
     order = sorted(range(statement.depth), key=lambda dim: not _moves(target, dim))
     found: dict[int, Range] = {}
     for around, parts in changing:
@@ -264,7 +266,7 @@ def _groups(scop: Scop, wanted: Mapping[str, _Cuts]) -> list[dict[str, _Cuts]]:
             loops[loop] = loops.get(loop, one).common(one)
     values = scop.context.params()
     for loop, one in list(loops.items()):
-        inside = [s for s in scop.statements if s.position[: len(loop)] == loop]
+        inside = inside_of(scop, loop)
         ends = [end for s in inside if (end := whole_of(s.domain, len(loop) - 1)) is not None]
         enough = _worth(one, reduce(Range.around, ends))
         if not values.is_subset(enough) or not all(isinstance(s.body, Assignment) for s in inside):
@@ -356,15 +358,10 @@ def _unconditional(part: Statement) -> Statement:
     """A statement without the conditions that always hold or never, and without what is read behind them alone."""
     assert isinstance(part.body, Assignment)
     value = _taken(part.body.value, part.domain)
-    used = {*loads(value), part.body.target} | ({part.body.target_read} if part.body.target_read is not None else set())
     if value == part.body.value:
         return part
-    numbers = {old: new for new, old in enumerate(sorted(used))}
-    read = part.body.target_read
-    body = Assignment(
-        numbers[part.body.target], part.body.op, _renumbered(value, numbers), None if read is None else numbers[read]
-    )
-    return replace(part, accesses=tuple(part.accesses[old] for old in sorted(used)), body=body)
+    made = Rebuilt()
+    return made.statement(part, part.target, part.body.op, made.taken(value, part.accesses))
 
 
 def _taken(value: Expr, there: isl.Set) -> Expr:
@@ -373,12 +370,6 @@ def _taken(value: Expr, there: isl.Set) -> Expr:
     if isinstance(value, Conditional) and arm is not None and value.typed[0 if arm is value.then else 1]:
         return _taken(arm, there)
     return on_operands(value, lambda one: _taken(one, there))
-
-
-def _renumbered(value: Expr, numbers: Mapping[int, int]) -> Expr:
-    if isinstance(value, Load):
-        return Load(numbers[value.access])
-    return on_operands(value, lambda one: _renumbered(one, numbers))
 
 
 def _straightened(statement: Statement, part: Statement, access: Access, whole: Access) -> Access:

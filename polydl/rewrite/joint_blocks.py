@@ -14,19 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.equations.algebra import unknowns
-from polydl.equations.lift import Equations
 from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.combiners import FMAX, SUM, of_function
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, is_zero, on_operands
+from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, on_operands
 from polydl.model.functions import function_of
 from polydl.model.isl import quota
 from polydl.model.joint_combiners import Pass, formula
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
-from polydl.model.time import map_from_affs
+from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.joint_groups import Carried, Joint, dead_outside, joint_groups
+from polydl.rewrite.joint_starts import Block, Place, function_of_map
 from polydl.rewrite.partial_results import piece_length
 from polydl.rewrite.results_in_parts import chunked, counted_upwards
 from polydl.rewrite.scratch_array import box_of, element_of, elements_of, ends_of, free_name, scratch_array
@@ -111,18 +111,6 @@ def made_of(scop: Scop, plan: Blocks) -> Scop | None:
     return None if joint is None else _Maker(scop, joint, bool(plan.size)).made()
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a value is: an element of an array for each iteration of the loops around a block, and of those inside of
-    the loop."""
-
-    array: str
-    relation: isl.Map
-    """{ [i…] -> A[a…] }"""
-    each: bool = False
-    """Whether the loop itself is one of those loops."""
-
-
 @dataclass(slots=True)
 class _Maker:
     scop: Scop
@@ -130,7 +118,7 @@ class _Maker:
     parts: bool
     """Whether blocks are joined in a loop of their own."""
     arrays: dict[str, Array] = field(default_factory=dict)
-    names: dict[str, _Place | Expr] = field(default_factory=dict)
+    names: dict[str, Place | Expr] = field(default_factory=dict)
     """What names in formulas stand for."""
     statements: list[Statement] = field(default_factory=list)
     at: int = 0
@@ -138,16 +126,13 @@ class _Maker:
     inside: int = 0
     """The same in the loop."""
     prefix: tuple[int, ...] = ()
-    gathered: list[tuple[_Place, Expr, str, Statement]] = field(default_factory=list)
+    gathered: list[tuple[Place, Expr, str, Statement]] = field(default_factory=list)
     """Of the loop that is put next: targets, values, operators, and statements with the same loops."""
     combined: set[str] = field(default_factory=set)
     """What it combines."""
     like: Statement = field(init=False)
     """One of the group in no loop inside."""
-    points: isl.Set = field(init=False)
-    """{ [i…] } the loops around."""
-    each: isl.Set = field(init=False)
-    """{ [i…, i] } those and the loop."""
+    block: Block = field(init=False)
     element: ElementType = field(init=False)
     """Of what is computed between."""
 
@@ -160,11 +145,11 @@ class _Maker:
         members = [scop.statement(name) for name in joint.statements]
         first = next(s for s in members if s.depth == self.depth + 1)
         self.like = first
-        self.points = isl.project_onto(first.domain, range(self.depth)).reset_tuple_id()
-        self.each = first.domain.reset_tuple_id()
-        if isl.piece_count(self.each) != 1 or isl.stride(self.each, self.depth) != 1:
+        points = isl.project_onto(first.domain, range(self.depth)).reset_tuple_id()
+        self.block = Block(scop, joint, points, first.domain.reset_tuple_id())
+        if isl.piece_count(self.block.each) != 1 or isl.stride(self.block.each, self.depth) != 1:
             return None
-        all_inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+        all_inside = inside_of(scop, loop)
         others = [s for s in all_inside if s not in members]
         self.arrays = dict(scop.arrays)
         floats = [self.arrays[c.array].element for c in joint.carried if self.arrays[c.array].element.is_float]
@@ -177,7 +162,7 @@ class _Maker:
             self.statements += expanded
             self.at += 1
         self.names |= dict(joint.elements)
-        direct = not self.parts and self._starts_as_identity()
+        direct = not self.parts and self.block.starts_as_identity()
         self._block(direct)
         if self.parts:
             self.prefix, self.at = (*loop[: self.depth - 1], loop[self.depth - 1] + 1), 0
@@ -194,7 +179,7 @@ class _Maker:
         """What else is in the loop, run before the block, with a value for each iteration of what the group reads of
         it; None where that is not the same."""
         read = {leaf.array for leaf in self.joint.leaves.values() if leaf.array}
-        moved = dict[str, _Place]()
+        moved = dict[str, Place]()
         for name in read:
             users = [(s, a) for s in others for a in s.accesses if a.array == name]
             if not any(a.write for _, a in users):
@@ -203,7 +188,7 @@ class _Maker:
             one = all(isl.domain_onto(a.relation, range(self.depth)).is_single_valued() for _, a in users + readers)
             if one and dead_outside(self.scop, self.joint.loop, name):
                 if self._made_before(name, others, members):
-                    moved[name] = self._array(name, self.each, self.arrays[name].element, each=True)
+                    moved[name] = self._array(name, self.block.each, self.arrays[name].element, each=True)
                     continue
                 return None
             for s, written in users:
@@ -231,7 +216,9 @@ class _Maker:
         last = max(s.position for s in using if any(a.array == name and a.write for a in s.accesses))
         readers = [s for s in members if any(a.array == name for a in s.accesses)]
         return (
-            anew and bool(first.domain.reset_tuple_id().is_equal(self.each)) and all(last < s.position for s in readers)
+            anew
+            and bool(first.domain.reset_tuple_id().is_equal(self.block.each))
+            and all(last < s.position for s in readers)
         )
 
     def _meets(self, reader: Statement, read: Access, writer: Statement, written: Access) -> bool:
@@ -244,74 +231,14 @@ class _Maker:
             return True
         return writer.position > reader.position and not isl.agree(same, [self.depth]).is_empty()
 
-    def _starts_as_identity(self) -> bool:
-        """Whether the state in front of the loop is what leaves that of the block as it is."""
-        row, joint = self.joint.row, self.joint
-        equations = Equations(self.scop)
-        needed = [joint.fields[name] for name in row.identity if name in joint.fields]
-        needed += [one for one, _ in joint.several]
-        for carried in needed:
-            for name in joint.statements:
-                s = self.scop.statement(name)
-                for number, access in enumerate(s.accesses):
-                    if access.write or access.array != carried.array:
-                        continue
-                    dims = [d for d in range(s.depth) if d != self.depth]
-                    here = isl.domain_named(isl.domain_onto(access.relation.intersect_domain(s.domain), dims), None)
-                    if not here.is_equal(self._location(carried).relation):
-                        continue  # another element
-                    for source in equations.sources(name, number):
-                        if source.writer in joint.statements:
-                            continue
-                        writer = source.writer and self.scop.statement(source.writer).body
-                        if not isinstance(writer, Assignment) or writer.op != "=" or not is_zero(writer.value):
-                            return False
-        for name, before in joint.counts.items():
-            if name in row.identity:
-                value = self._count_before(before)
-                if not value.is_cst() or isl.to_int(value.max_val()) != 0:
-                    return False
-        return True
-
-    def _ends(self) -> tuple[isl.Map, isl.Map]:
-        """{ [i…] -> [i…, i] } the first and the last iteration of a block."""
-        coordinates = isl.coordinates(self.each)[: self.depth]
-        whole = map_from_affs(self.each, coordinates).reverse()
-        return whole.lexmin(), whole.lexmax()
-
-    def _iterations(self) -> isl.PwAff:
-        """{ [i…] -> [n] } how many a block has."""
-        counter = map_from_affs(self.each, [isl.coordinates(self.each)[self.depth]])
-        low, high = (_function(end.apply_range(counter)) for end in self._ends())
-        return high.sub(low).add_constant_val(isl.value(1)).coalesce()
-
-    def _count_before(self, before: Expr) -> isl.PwAff:
-        """{ [i…] -> [n] } a number of iterations at the first one of a block."""
-        match before:
-            case Const(name) if name in self.joint.leaves:
-                leaf = self.joint.leaves[name]
-                first = self._ends()[0]
-                if leaf.dims <= self.depth:
-                    return _function(leaf.relation.intersect_domain(self.points))
-                return _function(first.apply_range(leaf.relation))
-            case Const(text):
-                return isl.PwAff.from_aff(isl.constant(self.points, int(text)))
-            case Convert(_, _, operand):
-                return self._count_before(operand)
-            case Binary("+", left, right):
-                return self._count_before(left).add(self._count_before(right))
-            case Binary("-", left, right):
-                return self._count_before(left).sub(self._count_before(right))
-        raise AssertionError(f"counted as {before}")
-
     # Values.
 
-    def _scalar(self, stem: str, element: ElementType) -> _Place:
+    def _scalar(self, stem: str, element: ElementType) -> Place:
         name = self._free(stem)
         self.arrays[name] = Array(name, element, (), Storage.REGION, f"{element.c} {name}", restrict=True)
-        return _Place(name, isl.range_named(map_from_affs(self.points, []), name))
+        return Place(name, isl.range_named(map_from_affs(self.block.points, []), name))
 
-    def _array(self, stem: str, points: isl.Set, element: ElementType, *, each: bool = False) -> _Place:
+    def _array(self, stem: str, points: isl.Set, element: ElementType, *, each: bool = False) -> Place:
         """An array with an element for each point; `each`: for one block at a time where these would be too many."""
         name, whole, ends = self._free(stem), points, ends_of(points)
         if each and ends is not None and elements_of(ends) > MOST_EACH:
@@ -321,7 +248,7 @@ class _Maker:
         self.arrays[name] = scratch_array(name, element, box)
         coordinates = isl.coordinates(whole)[-isl.arity(points) :]
         here = map_from_affs(whole, coordinates).apply_range(isl.domain_named(element_of(points, name, box), None))
-        return _Place(name, isl.domain_named(here, None), each)
+        return Place(name, isl.domain_named(here, None), each)
 
     def _free(self, stem: str) -> str:
         name = f"{PREFIX}{stem}"
@@ -329,18 +256,12 @@ class _Maker:
             name += "_"
         return free_name(self.scop, name)
 
-    def _location(self, carried: Carried) -> _Place:
-        s = carried.writer
-        dims = [d for d in range(s.depth) if d != self.depth]
-        onto = isl.domain_onto(carried.access.relation.intersect_domain(s.domain), dims)
-        return _Place(carried.array, isl.domain_named(onto, None))
-
     def _inner_points(self, carried: Carried) -> isl.Set:
         """{ [i…, d…] } the loops around a block and those inside of the loop."""
         s = carried.writer
         return isl.project_onto(s.domain, [d for d in range(s.depth) if d != self.depth]).reset_tuple_id()
 
-    def _at(self, place: _Place, domain: isl.Set, write: bool = False, *, within: bool = True) -> Access:
+    def _at(self, place: Place, domain: isl.Set, write: bool = False, *, within: bool = True) -> Access:
         """An access of a statement, which is `within` the loop."""
         coordinates = isl.coordinates(domain)
         if within and not place.each:
@@ -353,7 +274,7 @@ class _Maker:
 
     def _state(
         self,
-        target: _Place,
+        target: Place,
         value: Expr,
         *,
         op: str = "=",
@@ -370,7 +291,7 @@ class _Maker:
             position = (*self.prefix, self.at, self.inside, *(0 for _ in range(like.depth - self.depth - 1)))
             self.inside += 1
         else:
-            points = self.points if points is None else points
+            points = self.block.points if points is None else points
             more = isl.arity(points) - self.depth
             inner = next((c.writer.iterators[self.depth + 1 :] for c, _ in self.joint.several
                           if c.writer.depth == self.depth + 1 + more), ())  # fmt: skip
@@ -385,7 +306,7 @@ class _Maker:
             match one:
                 case Const(text) if text in self.names:
                     known = self.names[text]
-                    if not isinstance(known, _Place):
+                    if not isinstance(known, Place):
                         return taken(known)
                     accesses.append(self._at(known, domain, within=within))
                     loaded = Load(len(accesses) - 1)
@@ -395,12 +316,12 @@ class _Maker:
                     leaf = self.joint.leaves[text]
                     here = map_from_affs(domain, isl.coordinates(domain)[: leaf.dims]).apply_range(leaf.relation)
                     if not leaf.array:
-                        return AffineValue(_function(here))
+                        return AffineValue(function_of_map(here))
                     accesses.append(Access(leaf.array, False, here, self.like.span))
                     return Load(len(accesses) - 1)
                 case AffineValue(number):
                     here = map_from_affs(domain, isl.coordinates(domain)[: self.depth])
-                    own = AffineValue(_function(here.apply_range(isl.Map.from_pw_aff(number))))
+                    own = AffineValue(function_of_map(here.apply_range(isl.Map.from_pw_aff(number))))
                     return own if exactly else Convert(I32, self.element, own)
                 case Binary("*", Const("1"), other) | Binary("*", other, Const("1")):
                     return taken(other)
@@ -492,7 +413,7 @@ class _Maker:
         if len(several) == 1 and several[0][0].writer.depth == self.depth + 1:
             self.names[name] = value
             return
-        place = self._array(name, self.each, self.element, each=True)
+        place = self._array(name, self.block.each, self.element, each=True)
         self.gathered.append((place, value, "=", self.like))
         self.names[name] = place
 
@@ -501,7 +422,7 @@ class _Maker:
         row = carried.writer.depth > self.depth + 1
         if row:
             self._run()
-        target = self._location(carried)
+        target = self.block.location(carried)
         if not direct:
             points, element = self._inner_points(carried), self.arrays[carried.array].element
             target = self._array("s", points, element) if row or self.parts else self._scalar("s", element)
@@ -516,17 +437,17 @@ class _Maker:
         carried = self.joint.fields.get(one.name)
         element = self.element if carried is None else self.arrays[carried.array].element
         if one.combiner is not None and _resolved(value, self.joint.elements) == Const("1"):
-            number = AffineValue(self._iterations())
+            number = AffineValue(self.block.iterations())
             self.names[one.name] = self.names[f"b.{one.name}"] = number
             if direct and carried is not None:
-                self._state(self._location(carried), number, exactly=not element.is_float)
+                self._state(self.block.location(carried), number, exactly=not element.is_float)
             return
         at_once = direct and carried is not None
         if at_once and carried is not None:
-            place = self._location(carried)
+            place = self.block.location(carried)
         else:
             own = kept and self.parts
-            place = self._array(one.name, self.points, element) if own else self._scalar(one.name, element)
+            place = self._array(one.name, self.block.points, element) if own else self._scalar(one.name, element)
         self.names[one.name] = self.names[f"b.{one.name}"] = place
         if one.combiner is None:
             self._state(place, value)
@@ -535,7 +456,7 @@ class _Maker:
         if one.combiner.better:
             assert carried is not None, "a state without its extreme is no state"
             if not at_once:
-                self.names["start"] = self._location(carried)
+                self.names["start"] = self.block.location(carried)
                 self._state(place, Const("start"))
             self.names[carried.symbol] = place
             self.gathered.append((place, self.joint.steps[carried.key], "=", self.like))
@@ -554,15 +475,15 @@ class _Maker:
         row, joint = self.joint.row, self.joint
         join, _ = self._needed(False)
         for name, carried in joint.fields.items():
-            self.names[f"a.{name}"] = self._location(carried)
+            self.names[f"a.{name}"] = self.block.location(carried)
         for name, before in joint.counts.items():
-            self.names[f"a.{name}"] = AffineValue(self._count_before(before))
-        stores = list[tuple[_Place, Expr, str]]()
+            self.names[f"a.{name}"] = AffineValue(self.block.count_before(before))
+        stores = list[tuple[Place, Expr, str]]()
         for place, name in enumerate(join):
             value = self._formula(row.join[name])
             if name == row.many:
                 for number, (carried, _) in enumerate(joint.several):
-                    here = self._location(carried)
+                    here = self.block.location(carried)
                     self.names[f"a.{name}"] = here
                     self.names[f"b.{name}"] = self.names[f"b.{name} {number}"]
                     self._state(here, value, points=self._inner_points(carried))
@@ -570,9 +491,9 @@ class _Maker:
             later = {one for other in join[place + 1 :] for one in unknowns(formula(row.join[other]))}
             carried_field = joint.fields.get(name)
             if carried_field is not None and not self.arrays[carried_field.array].element.is_float:
-                stores.append((self._location(carried_field), Const(f"b.{name}"), "+="))
+                stores.append((self.block.location(carried_field), Const(f"b.{name}"), "+="))
             elif carried_field is not None and not later & {name, f"a.{name}"}:
-                self._state(self._location(carried_field), value)
+                self._state(self.block.location(carried_field), value)
                 continue
             if carried_field is None and self._uses(join, name) == 1:
                 self.names[name] = value
@@ -582,7 +503,7 @@ class _Maker:
                 self._state(own, value)
                 self.names[name] = own
                 if carried_field is not None and self.arrays[carried_field.array].element.is_float:
-                    stores.append((self._location(carried_field), Const(name), "="))
+                    stores.append((self.block.location(carried_field), Const(name), "="))
         for target, value, op in stores:
             self._state(target, value, op=op, exactly=True)
 
@@ -591,11 +512,6 @@ def _resolved(value: Expr, names: Mapping[str, Expr]) -> Expr:
     if isinstance(value, Const):
         return names.get(value.text, value)
     return on_operands(value, lambda one: _resolved(one, names))
-
-
-def _function(of: isl.Map) -> isl.PwAff:
-    """{ [i…] -> [v] } as a function."""
-    return isl.components(isl.PwMultiAff.from_map(isl.range_named(of, None)))[0]
 
 
 def _shifted(statement: Statement, loop: tuple[int, ...], more: int) -> Statement:

@@ -31,7 +31,7 @@ from polydl.model.expr import (
 )
 from polydl.model.joint_combiners import JOINT_COMBINERS, JointCombiner, formula
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
-from polydl.model.time import map_from_affs
+from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import ElementType, literal_value
 
 _STATE, _LEAF, _ELEMENT = "state ", "leaf ", "element "
@@ -106,7 +106,7 @@ class Joint:
 
 def joint_groups(scop: Scop, loop: tuple[int, ...]) -> Iterator[Joint]:
     """The groups in a loop. Whoever asks has set a quota for isl."""
-    inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+    inside = inside_of(scop, loop)
     if not all(isinstance(s.body, Assignment) and all(a.exact for a in s.accesses) for s in inside):
         return
     found = _Iteration(scop, loop, inside)
@@ -145,11 +145,7 @@ class _Iteration:
     @property
     def _rows(self) -> set[str]:
         """What loops inside write."""
-        return {self._target(s).array for s in self.inside if s.depth > self.depth + 1}
-
-    def _target(self, s: Statement) -> Access:
-        assert isinstance(s.body, Assignment)
-        return s.accesses[s.body.target]
+        return {s.target.array for s in self.inside if s.depth > self.depth + 1}
 
     def stays(self, s: Statement, access: Access) -> bool:
         """Whether all iterations of the loop touch the same by an access: one element, or, of an array that loops
@@ -208,7 +204,7 @@ class _Iteration:
         for s in self.inside:
             carried |= {key for a in s.accesses if not a.write and (key := self.key(s, a))} - seen
             seen |= {key for a in s.accesses if a.write and (key := self.key(s, a))}
-        targets = {s.name: self.key(s, self._target(s)) for s in self.inside}
+        targets = {s.name: self.key(s, s.target) for s in self.inside}
         depends = set(carried)
         while more := {
             key for s in self.inside if own[s.name] & depends and (key := targets[s.name]) and key not in depends
@@ -228,7 +224,7 @@ class _Iteration:
 
     def steps(self, group: Sequence[Statement]) -> dict[str, tuple[Carried, Expr]] | None:
         """By key, what an iteration leaves in what a group carries; None where that is no expression."""
-        dependent = {key for s in group if (key := self.key(s, self._target(s)))}
+        dependent = {key for s in group if (key := self.key(s, s.target))}
         members, now = {s.name for s in group}, dict[str, Expr]()
         left, rows = dict[str, tuple[Carried, Expr]](), dict[str, Statement]()
         read_before = set[str]()
@@ -236,7 +232,7 @@ class _Iteration:
         if not domains or not all(domain.is_equal(domains[0]) for domain in domains):
             return None
         for s in self.inside:
-            target, key = self._target(s), self.key(s, self._target(s))
+            target, key = s.target, self.key(s, s.target)
             if s.name not in members:
                 if key is None:
                     continue
@@ -566,6 +562,6 @@ def _known_outside(at: _Iteration, group: Sequence[Statement], steps: Mapping[st
 
 def dead_outside(scop: Scop, loop: tuple[int, ...], array: str) -> bool:
     """Whether nothing outside of a loop knows an array or scalar."""
-    used = (s for s in scop.statements for a in s.accesses if a.array == array)
-    inside = all(s.depth >= len(loop) and s.position[: len(loop)] == loop for s in used)
-    return inside and (scop.arrays[array].storage is Storage.REGION or array not in scop.live_out)
+    inside = inside_of(scop, loop)
+    alone = all(s in inside for s in scop.statements for a in s.accesses if a.array == array)
+    return alone and (scop.arrays[array].storage is Storage.REGION or array not in scop.live_out)

@@ -7,7 +7,7 @@ The rest of the expression, `beta * C[i][j]`, may come first; then each product 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
@@ -19,6 +19,7 @@ from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
 from polydl.rewrite.storage import in_place
 from polydl.rewrite.temporaries import forward
+from polydl.rewrite.terms import summands
 from polydl.target.isa import has_register_blocks
 
 
@@ -72,7 +73,7 @@ def _reads_target(statement: Statement) -> bool:
     body = statement.body
     if not isinstance(body, Assignment):
         return False
-    target = statement.accesses[body.target].array
+    target = statement.target.array
     added = body.op == "-=" or (body.op == "+=" and not isinstance(body.value, Load))
     return added or any(statement.accesses[i].array == target for i in loads(body.value))
 
@@ -91,7 +92,7 @@ def _is_sum(scop: Scop, scalar: str, last: Statement) -> bool:
 
 def _adds_to(statement: Statement, scalar: str) -> bool:
     body = statement.body
-    return isinstance(body, Assignment) and adds(body.op) and statement.accesses[body.target].array == scalar
+    return isinstance(body, Assignment) and adds(body.op) and statement.target.array == scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
     body = last.body
     if not isinstance(body, Assignment) or (body.op != "=" and not adds(body.op)):
         return None
-    array = scop.arrays[last.accesses[body.target].array]
+    array = scop.arrays[last.target.array]
     if not all(scop.arrays[x].element is array.element and _is_sum(scop, x, last) for x in scalars):
         return None
     written = {a.array for s in scop.statements for a in s.accesses if a.write}
@@ -125,7 +126,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
 
     factors: dict[str, tuple[bool, tuple[Expr, ...]]] = {}
     rest: Expr | None = None
-    op, terms = body.op, _terms(body.value, {i for i, a in enumerate(last.accesses) if a.array in scalars})
+    op, terms = body.op, summands(body.value, {i for i, a in enumerate(last.accesses) if a.array in scalars})
     itself = [i for i in loads(body.value) if last.accesses[i].array == array.name]
     if (
         op == "="
@@ -150,23 +151,6 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
             return None
         factors[scalar] = negative != (op == "-="), others
     return _Sum(op, factors, rest)
-
-
-def _terms(value: Expr, held: Set[int], *, negative: bool = False) -> list[tuple[Expr, bool]]:
-    """The terms of a sum, and whether they are subtracted; factors are multiplied into sums that load one of the
-    accesses `held`."""
-    match value:
-        case Binary("+" | "-" as op, left, right):
-            return [*_terms(left, held, negative=negative), *_terms(right, held, negative=negative != (op == "-"))]
-        case Unary("-", operand):
-            return _terms(operand, held, negative=not negative)
-        case Binary("*", left, right):
-            one, two = (_terms(side, held) if held & {*loads(side)} else [(side, False)] for side in (left, right))
-            if len(one) == len(two) == 1 and not (one[0][1] or two[0][1]):
-                return [(value, negative)]
-            return [(Binary("*", a, b), negative != (first != second)) for a, first in one for b, second in two]
-        case _:
-            return [(value, negative)]
 
 
 def _product(value: Expr) -> list[Expr]:
@@ -197,12 +181,11 @@ def _made(scop: Scop, last: Statement, sum_: _Sum) -> Scop:
 
 def _beginning(last: Statement, sum_: _Sum, position: tuple[int, ...]) -> list[Statement]:
     """The last statement with the rest of its sum, at the place of the first; none where the element stays as it is."""
-    assert isinstance(last.body, Assignment)
     if sum_.rest is None and sum_.op != "=":
         return []
     made = Rebuilt()
     value = Const("0") if sum_.rest is None else made.taken(sum_.rest, last.accesses)
-    return [made.statement(replace(last, position=position), last.accesses[last.body.target], sum_.op, value)]
+    return [made.statement(replace(last, position=position), last.target, sum_.op, value)]
 
 
 def _adding(statement: Statement, last: Statement, negative: bool, factors: Sequence[Expr]) -> Statement:

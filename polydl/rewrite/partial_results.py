@@ -23,14 +23,13 @@ from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
+from polydl.model.time import inside_of
 from polydl.rewrite.accumulating_groups import (
     has_rows,
-    inside_of,
     last_of,
     not_apart,
     points_of,
     splitting,
-    target_of,
 )
 from polydl.rewrite.results_in_parts import Partial, made_of
 from polydl.rewrite.scratch_array import elements_of, ends_of
@@ -153,7 +152,7 @@ def _groups(inside: Sequence[Statement], arrays: Collection[str]) -> list[tuple[
 def _is_met_again(scop: Scop, statement: Statement) -> bool:
     """Whether a statement in loops stores to one element in all iterations of the innermost one, or, beside others in a
     loop, to some element in several iterations."""
-    relation = target_of(statement).relation
+    relation = statement.target.relation
     if statement.depth == 0:
         return False
     if isl.domain_onto(relation, range(statement.depth - 1)).is_single_valued():
@@ -224,7 +223,7 @@ def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str]
     values = sum(count(s.domain).lower for s in combined)
     elements = 0
     for s in combined:
-        box = ends_of(target_of(s).relation.intersect_domain(s.domain).range())
+        box = ends_of(s.target.relation.intersect_domain(s.domain).range())
         if box is None:
             return 0
         elements = max(elements, elements_of(box))

@@ -17,7 +17,7 @@ from fractions import Fraction
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step, together
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Const, Expr, on_operands
+from polydl.model.expr import AffineValue, Const, Expr, affine_values, on_affine_values, on_operands
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
@@ -225,7 +225,7 @@ def _functions(statement: Statement) -> list[isl.PwAff] | None:
         if not access.relation.is_single_valued():
             return None
         found += isl.components(access.relation.as_pw_multi_aff())
-    return [*found, *_values(statement.body.value)]
+    return [*found, *(one.value for one in affine_values(statement.body.value))]
 
 
 def _forms(statement: Statement) -> list[isl.Aff] | None:
@@ -237,19 +237,6 @@ def _forms(statement: Statement) -> list[isl.Aff] | None:
             return None
         found.append(pieces[0][1])
     return found or None
-
-
-def _values(value: Expr) -> list[isl.PwAff]:
-    found: list[isl.PwAff] = []
-
-    def visit(one: Expr) -> Expr:
-        if isinstance(one, AffineValue):
-            found.append(one.value)
-            return one
-        return on_operands(one, visit)
-
-    visit(value)
-    return found
 
 
 def _shift(base: Statement, forms: Sequence[isl.Aff], other: Statement) -> tuple[Fraction, ...] | None:
@@ -315,11 +302,5 @@ def _whole(scop: Scop, group: _Group) -> Statement:
         subscripts = [next(own) for _ in range(isl.range_arity(access.relation))]
         relation = isl.range_named(map_from_affs(domain, subscripts), access.array).intersect_domain(domain)
         accesses.append(replace(access, relation=relation))
-    body = replace(base.body, value=_with_values(base.body.value, own, domain))
+    body = replace(base.body, value=on_affine_values(base.body.value, lambda _: next(own).intersect_domain(domain)))
     return replace(base, name=group.name, domain=domain, accesses=tuple(accesses), body=body)
-
-
-def _with_values(value: Expr, own: Iterator[isl.PwAff], domain: isl.Set) -> Expr:
-    if isinstance(value, AffineValue):
-        return AffineValue(next(own).intersect_domain(domain))
-    return on_operands(value, lambda one: _with_values(one, own, domain))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from polydl.model import isl
 from polydl.model.combiners import Combiner
 from polydl.model.expr import (
-    AffineValue,
     Binary,
     Call,
     Conditional,
@@ -16,23 +15,21 @@ from polydl.model.expr import (
     Expr,
     Load,
     Unary,
-    on_operands,
 )
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Array, Assignment, BlackBox, Scop, Statement, Storage
-from polydl.model.time import map_from_affs
+from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
+from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.accumulating_groups import (
     Combined,
     combined,
     has_rows,
-    inside_of,
     last_of,
     not_apart,
     points_of,
-    target_of,
 )
 from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.fusion import moved
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
 
@@ -98,7 +95,7 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
         return None
     arrays, parts = dict(scop.arrays), list[_Parts]()
     for like in (found.like, *(s for s, _ in found.kept)):
-        array = scop.arrays[target_of(like).array]
+        array = scop.arrays[like.target.array]
         part = free_name(scop, f"{PREFIX}{array.name}_part")
         best = parts[0] if parts else None
         if rows:
@@ -141,7 +138,7 @@ def _placed(statement: Statement, loop: tuple[int, ...], many: int) -> Statement
 
 def _redirected(statement: Statement, parts: Sequence[_Parts]) -> Statement:
     """The statement with what it accumulates into in a part, in place of the array."""
-    of = {target_of(one.like).array: one for one in parts}
+    of = {one.like.target.array: one for one in parts}
     accesses = tuple(of[a.array].instead(statement, a) if a.array in of else a for a in statement.accesses)
     return replace(statement, accesses=accesses)
 
@@ -150,13 +147,10 @@ def _rows(
     scop: Scop, like: Statement, group: Sequence[Statement], depth: int, part: str, best: _Parts | None
 ) -> _Parts | None:
     """The parts of an array, of all elements that a group combines into; None where nobody knows how many."""
-    array = target_of(like).array
-    touched: isl.Set | None = None
-    for s in group:
-        if target_of(s).array == array:
-            relation = isl.domain_onto(target_of(s).relation.intersect_domain(s.domain), range(depth + 1))
-            elements = isl.range_named(isl.domain_named(relation, None), None).wrap().flatten()
-            touched = elements if touched is None else touched.union(elements)
+    array = like.target.array
+    own = [s for s in group if s.target.array == array]
+    pairs = (isl.domain_onto(s.target.relation.intersect_domain(s.domain), range(depth + 1)) for s in own)
+    touched = isl.united(isl.range_named(isl.domain_named(one, None), None).wrap().flatten() for one in pairs)
     assert touched is not None, "it is the target of one of them"
     points = touched.coalesce()
     inner = isl.project_onto(points, range(depth, isl.arity(points))).reset_tuple_id()
@@ -203,7 +197,7 @@ class _Parts:
     def begun(self, position: tuple[int, ...], found: Combined) -> Statement:
         """`m = 0`; where there is no neutral value, `m = x`; where the last of equal ones counts, the worst value of
         the type, which any other replaces: with x, a part that has none of its own would count as the last."""
-        target = target_of(self.like)
+        target = self.like.target
         element = self.scop.arrays[target.array].element
         if self.best is None and any(place.last for _, place in found.kept):
             return self._assigned("b", position, (self.mine,), "=", _worst(found.how.combiner, element))
@@ -221,11 +215,11 @@ class _Parts:
     def joined(self, position: tuple[int, ...], found: Combined) -> Statement:
         """`x += part[i]`, `x = part[i] > x ? part[i] : x`; of what is kept beside an extreme, `at = part[i] > x ?
         at_part[i] : at`."""
-        target, row, best = target_of(self.like).array, found.how.combiner, self.best or self
+        target, row, best = self.like.target.array, found.how.combiner, self.best or self
         if row.compounds:
             return self._assigned("j", position, (self.part, target), row.compounds[0].op, Load(0))
         if row.better:
-            extreme = target_of(best.like).array
+            extreme = best.like.target.array
             last = any(place.last for s, place in found.kept if s.name == self.like.name)
             test = Binary(f"{row.better}{'=' if last else ''}", Load(0), Load(1))
             if row.renews:
@@ -265,12 +259,12 @@ class _Parts:
         coordinates = isl.coordinates(domain)
         if array == self.part:
             return map_from_affs(domain, coordinates[self.depth :]).apply_range(self.element)
-        if array != target_of(self.like).array:
+        if array != self.like.target.array:
             assert self.best is not None, array
             return self.best._place(domain, array)
         if not self.own:
             return isl.range_named(map_from_affs(domain, coordinates[self.depth + 1 :]), array)
-        fixed = isl.domain_onto(target_of(self.like).relation, range(self.depth))
+        fixed = isl.domain_onto(self.like.target.relation, range(self.depth))
         outer = map_from_affs(domain, coordinates[: self.depth])
         return outer.apply_range(isl.domain_named(fixed, None))
 
@@ -316,9 +310,9 @@ def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: s
     piece = isl.floor_div(counted, chunk)
     inside = counted.sub(piece.scale_val(isl.value(chunk)))
     iterators = (*statement.iterators[:depth], name, *statement.iterators[depth:])
-    moved = _moved(statement, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]], iterators)
+    place = map_from_affs(statement.domain, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]])
     position = (*statement.position[: depth + 1], 0, *statement.position[depth + 1 :])
-    return replace(moved, position=position)
+    return moved(statement, place, iterators, position, statement.descending).statement
 
 
 def counted_upwards(scop: Scop, within: str, depth: int) -> Scop:
@@ -330,30 +324,6 @@ def counted_upwards(scop: Scop, within: str, depth: int) -> Scop:
     changed = {}
     for s in inside:
         coordinates = isl.coordinates(s.domain)
-        counted = [*coordinates[:depth], coordinates[depth].neg(), *coordinates[depth + 1 :]]
-        moved = _moved(s, counted, s.iterators)
-        changed[s.name] = replace(moved, descending=s.descending - {s.iterators[depth]})
+        place = map_from_affs(s.domain, [*coordinates[:depth], coordinates[depth].neg(), *coordinates[depth + 1 :]])
+        changed[s.name] = moved(s, place, s.iterators, s.position, s.descending - {s.iterators[depth]}).statement
     return replace(scop, statements=tuple(changed.get(s.name, s) for s in scop.statements))
-
-
-def _moved(statement: Statement, to: Sequence[isl.Aff | isl.PwAff], iterators: tuple[str, ...]) -> Statement:
-    """The statement with other loops, whose values `to` gives in terms of its own."""
-    moved = isl.range_named(map_from_affs(statement.domain, list(to)), statement.name, iterators)
-    back = isl.PwMultiAff.from_map(moved.reverse())
-
-    def at(value: Expr) -> Expr:
-        if isinstance(value, AffineValue):
-            return AffineValue(value.value.pullback_pw_multi_aff(back))
-        return on_operands(value, at)
-
-    body = statement.body
-    if isinstance(body, Assignment):
-        body = replace(body, value=at(body.value))
-    elif isinstance(body, BlackBox):
-        local = ((text, None if value is None else value.pullback_pw_multi_aff(back)) for text, value in body.locals)
-        through = body.entries
-        if through is not None:
-            through = replace(through, row=through.row.pullback_pw_multi_aff(back))
-        body = replace(body, locals=tuple(local), entries=through)
-    accesses = tuple(replace(a, relation=a.relation.apply_domain(moved)) for a in statement.accesses)
-    return replace(statement, iterators=iterators, domain=moved.range(), accesses=accesses, body=body)

@@ -64,10 +64,10 @@ def _buffered(scop: Scop, name: str) -> Step | None:
     if array.storage is Storage.REGION or not all(isinstance(s.body, Assignment) for s in using):
         return None
     assert isinstance(first.body, Assignment) and isinstance(last.body, Assignment)
-    if any(one.accesses[one.body.target].array != name for one in (first, last) if isinstance(one.body, Assignment)):
+    if any(one.target.array != name for one in (first, last) if isinstance(one.body, Assignment)):
         return None
     depth = min(common_depth(first, s) for s in using[1:])
-    written = first.accesses[first.body.target].relation.intersect_domain(first.domain)
+    written = first.target.relation.intersect_domain(first.domain)
     box = box_of(written.range())
     if depth == 0 or box is None or any(isl.involved_parameters(extent) for extent in box.extents):
         return None

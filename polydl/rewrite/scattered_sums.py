@@ -66,7 +66,7 @@ def _apart(scop: Scop, statement: Statement) -> bool:
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op) or statement.depth < 3:
         return False
-    target = statement.accesses[body.target]
+    target = statement.target
     if scop.arrays[target.array].is_scalar or scop.arrays[target.array].storage is Storage.SCRATCH:
         return False
     strides = strides_of(scop, statement, target)
@@ -75,8 +75,7 @@ def _apart(scop: Scop, statement: Statement) -> bool:
 
 def _step(scop: Scop, name: str) -> Step | None:
     statement = scop.statement(name)
-    assert isinstance(statement.body, Assignment)
-    array = free_name(scop, f"{PREFIX}{statement.accesses[statement.body.target].array}_{name}")
+    array = free_name(scop, f"{PREFIX}{statement.target.array}_{name}")
     with quota(f"the sums of {name}"):
         made = _made(scop, statement, array)
     return None if made is None else Step(Beside(name, array), scop, made)
@@ -86,9 +85,7 @@ def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
     tried = finished(applied(scop, steps))
     arrays = {step.rewrite.array for step in steps if isinstance(step.rewrite, Beside)}
     adding = [
-        s
-        for s in tried.statements
-        if isinstance(s.body, Assignment) and s.body.op != "=" and s.accesses[s.body.target].array in arrays
+        s for s in tried.statements if isinstance(s.body, Assignment) and s.body.op != "=" and s.target.array in arrays
     ]
     blocks = adding and all(has_register_blocks(tried, s) for s in adding)
     return bool(blocks) and alone(tried, adding) and left(tried, len(steps)) < left(finished(scop))
@@ -98,7 +95,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | None:
     """The program after `Beside`; None where it is not known how many elements there are, or those are a lot."""
     body = statement.body
     assert isinstance(body, Assignment)
-    target = statement.accesses[body.target]
+    target = statement.target
     strides = strides_of(scop, statement, target)
     assert strides is not None  # says `_apart`
     outputs = [dim for dim, name in enumerate(statement.iterators) if strides[name] != 0]

@@ -188,7 +188,7 @@ def _result(statement: Statement, name: str) -> Access | None:
     body = statement.body
     if not isinstance(body, Assignment) or body.op not in ("=", "+="):
         return None
-    target = statement.accesses[body.target]
+    target = statement.target
     reads = [i for i in loads(body.value) if statement.accesses[i].array == name]
     return target if reads and target.array != name and not statement.domain.is_empty() else None
 
@@ -207,7 +207,7 @@ def _reads_only(first: Statement, target: Access) -> bool:
 def _accumulates(statement: Statement, name: str) -> bool:
     """Whether a statement only accumulates into the scalar, and does not read it otherwise."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op == "=" or statement.accesses[body.target].array != name:
+    if not isinstance(body, Assignment) or body.op == "=" or statement.target.array != name:
         return False
     return all(statement.accesses[i].array != name for i in loads(body.value))
 
@@ -215,7 +215,7 @@ def _accumulates(statement: Statement, name: str) -> bool:
 def _steps(scop: Scop, statement: Statement, name: str) -> bool:
     """Whether a statement accumulates into the scalar in another way: m = e > m ? e : m."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op != "=" or statement.accesses[body.target].array != name:
+    if not isinstance(body, Assignment) or body.op != "=" or statement.target.array != name:
         return False
     return accumulation(scop, statement) is not None
 
@@ -227,7 +227,7 @@ def _updates(statement: Statement, name: str, depth: int) -> bool:
         isinstance(body, Assignment)
         and body.op == "="
         and statement.depth == depth
-        and statement.accesses[body.target].array == name
+        and statement.target.array == name
         and any(statement.accesses[i].array == name for i in loads(body.value))
     )
 
@@ -268,7 +268,7 @@ def _lives(scop: Scop, name: str) -> list[list[Statement]]:
         return []
     for statement in users(scop, name):
         body = statement.body
-        begins = isinstance(body, Assignment) and body.op == "=" and statement.accesses[body.target].array == name
+        begins = isinstance(body, Assignment) and body.op == "=" and statement.target.array == name
         if begins and not any(a.array == name and not a.write for a in statement.accesses):
             lives.append([])
         if not lives:

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step, together
+from polydl.equations.step import Rule, Step, itself, together
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.time import inside_of
 from polydl.rewrite.fusion import moved
 
 _Strips = tuple[tuple[str, tuple[str, ...]], ...]
@@ -71,7 +72,7 @@ def _found(scop: Scop) -> _Strips:
     gone: dict[str, tuple[str, ...]] = {}
     loops = dict.fromkeys((s.position[: d + 1], name) for s in scop.statements for d, name in enumerate(s.iterators))
     for where, name in sorted(loops, key=lambda one: len(one[0])):
-        inside = [s for s in scop.statements if s.position[: len(where)] == where and s.depth >= len(where)]
+        inside = inside_of(scop, where)
         if all(_is_over_tiles(s, len(where) - 1, gone.get(s.name, ())) for s in inside):
             gone |= {s.name: (*gone.get(s.name, ()), name) for s in inside}
     return tuple((s.name, gone[s.name]) for s in scop.statements if s.name in gone)
@@ -88,12 +89,12 @@ def _is_over_tiles(statement: Statement, depth: int, gone: Sequence[str]) -> boo
     if any(isl.uses(one, depth) for one in functions):
         return False
     name, loops = statement.iterators[depth], statement.iterators
-    itself = isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
+    here = itself(statement)
     others = [loop for loop in loops if loop != name and loop not in gone]
-    known = isl.range_onto(isl.domain_onto(itself, others), [name])
+    known = isl.range_onto(isl.domain_onto(here, others), [name])
     if not known.is_single_valued() or isl.project_onto(statement.domain, [name]).is_singleton():
         return False
-    inner = isl.range_onto(isl.domain_onto(itself, loops[: depth + 1]), loops[depth + 1 :])
+    inner = isl.range_onto(isl.domain_onto(here, loops[: depth + 1]), loops[depth + 1 :])
     return not inner.is_single_valued()
 
 
@@ -103,16 +104,9 @@ def _new_name(name: str) -> str:
 
 def _place(statement: Statement, gone: Sequence[str]) -> isl.Map:
     """{ S[…] -> Su[…] }: every instance, and what is left of it."""
-    itself = isl.Map.identity(statement.domain.get_space().map_from_set()).intersect_domain(statement.domain)
     kept = [name for name in statement.iterators if name not in gone]
     name = _new_name(statement.name) if gone else statement.name
-    return isl.range_named(isl.range_onto(itself, kept), name, kept)
-
-
-def _moved(old: Statement, place: isl.Map, like: Statement) -> Statement:
-    """A statement in the loops that stay, in the order of another one."""
-    kept = moved(replace(old, name=like.name), place, like.iterators, like.position, like.descending)
-    return kept.statement
+    return isl.range_named(isl.range_onto(itself(statement), kept), name, kept)
 
 
 def _after(scop: Scop, gone: dict[str, tuple[str, ...]]) -> Scop:
@@ -121,14 +115,12 @@ def _after(scop: Scop, gone: dict[str, tuple[str, ...]]) -> Scop:
     for old, position in zip(scop.statements, positions, strict=True):
         loops = gone.get(old.name, ())
         kept = tuple(name for name in old.iterators if name not in loops)
-        like = replace(
-            old,
-            name=_new_name(old.name) if loops else old.name,
-            iterators=kept,
-            position=position,
-            descending=old.descending - set(loops),
-        )
-        made.append(_plainer(_moved(old, _place(old, loops), like)) if loops else like)
+        if loops:
+            named = replace(old, name=_new_name(old.name))
+            there = moved(named, _place(old, loops), kept, position, old.descending - set(loops))
+            made.append(_plainer(there.statement))
+        else:
+            made.append(replace(old, position=position))
     return replace(scop, statements=tuple(made))
 
 

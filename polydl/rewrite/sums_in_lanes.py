@@ -10,80 +10,54 @@ from polydl.model.scop import BlackBox, Scop, Statement
 
 
 @dataclass(frozen=True, slots=True)
-class InLanes:
-    """A loop that is kept as it is written adds up in vector lanes.
+class SumsOfReadBounds:
+    """Loops that are kept as they are written, and of which the front end has seen that they only add up
+    (frontend.lower.sums_of_read_bounds), may do so in another order, or may not.
 
     before:    for (k = ptr[i]; k < ptr[i + 1]; k++) s += a[k]
-    after:     the same behind `#pragma omp simd reduction(+ : s)`, or as a sum over a segment that may be regrouped
-    requires:  leave to reassociate; the front end has seen that the loop only adds up
-               (frontend.lower.sums_of_read_bounds)
+    in lanes:  the same behind `#pragma omp simd reduction(+ : s)`, or as a sum over a segment that may be regrouped
+    in order:  the same, of which is not known that a microkernel may do it
+    requires:  leave to reassociate, for lanes
     """
 
     statements: tuple[str, ...]
+    in_lanes: bool
 
     def broken(self, before: Scop, after: Scop) -> str | None:
         """See `polydl.equations.step.Rewrite`."""
-        if not all(_only_adds(before.statement(name)) for name in self.statements):
+        if not all(_changes(before.statement(name), in_lanes=self.in_lanes) for name in self.statements):
             return f"{', '.join(self.statements)}: not all of them only add up"
-        same = after.statements == _made(before, self.statements).statements
+        same = after.statements == _made(before, self).statements
         return None if same else f"more than {', '.join(self.statements)} was changed"
 
     def __str__(self) -> str:
-        return f"{', '.join(self.statements)} adds up in vector lanes"
+        how = "in vector lanes" if self.in_lanes else "in the order that is written"
+        return f"{', '.join(self.statements)} adds up {how}"
 
 
-def sums_in_lanes(scop: Scop) -> Iterator[Step]:
-    """Let every loop that only adds up do so in lanes (`InLanes`)."""
-    names = tuple(s.name for s in scop.statements if _only_adds(s))
+def sums_of_read_bounds(scop: Scop, *, reassociate: bool) -> Iterator[Step]:
+    """Let every loop that only adds up do so in lanes, with leave to reassociate, or else keep its order
+    (`SumsOfReadBounds`)."""
+    names = tuple(s.name for s in scop.statements if _changes(s, in_lanes=reassociate))
     if names:
-        yield Step(InLanes(names), scop, _made(scop, names))
+        rewrite = SumsOfReadBounds(names, reassociate)
+        yield Step(rewrite, scop, _made(scop, rewrite))
 
 
-@dataclass(frozen=True, slots=True)
-class InOrder:
-    """A sum over a segment stays a loop that is kept as it is written.
-
-    before:    a statement that is known to add up over a segment, which a microkernel may do
-    after:     the same, of which that is not known
-    """
-
-    statements: tuple[str, ...]
-
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
-        same = after.statements == _in_order(before, self.statements).statements
-        return None if same else f"more than {', '.join(self.statements)} was changed"
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.statements)} adds up in the order that is written"
-
-
-def sums_in_order(scop: Scop) -> Iterator[Step]:
-    """Keep the order of sums over segments, where there is no leave to reassociate (`InOrder`)."""
-    names = tuple(s.name for s in scop.statements if isinstance(s.body, BlackBox) and s.body.segment is not None)
-    if names:
-        yield Step(InOrder(names), scop, _in_order(scop, names))
-
-
-def _in_order(scop: Scop, names: tuple[str, ...]) -> Scop:
-    def kept(statement: Statement) -> Statement:
-        assert isinstance(statement.body, BlackBox)
-        return replace(statement, body=replace(statement.body, segment=None))
-
-    return replace(scop, statements=tuple(kept(s) if s.name in names else s for s in scop.statements))
-
-
-def _only_adds(statement: Statement) -> bool:
-    """Whether that is known, and the statement adds up in its order yet."""
+def _changes(statement: Statement, *, in_lanes: bool) -> bool:
     body = statement.body
-    return isinstance(body, BlackBox) and not body.regroups and (bool(body.lanes) or body.segment is not None)
+    if not isinstance(body, BlackBox):
+        return False
+    known = body.segment is not None
+    return not body.regroups and (known or bool(body.lanes)) if in_lanes else known
 
 
-def _made(scop: Scop, names: tuple[str, ...]) -> Scop:
-    return replace(scop, statements=tuple(_with(s) if s.name in names else s for s in scop.statements))
+def _made(scop: Scop, rewrite: SumsOfReadBounds) -> Scop:
+    def changed(statement: Statement) -> Statement:
+        body = statement.body
+        assert isinstance(body, BlackBox)
+        if not rewrite.in_lanes:
+            return replace(statement, body=replace(body, segment=None))
+        return replace(statement, body=replace(body, text=body.lanes or body.text, lanes="", regroups=True))
 
-
-def _with(statement: Statement) -> Statement:
-    assert isinstance(statement.body, BlackBox)
-    text = statement.body.lanes or statement.body.text
-    return replace(statement, body=replace(statement.body, text=text, lanes="", regroups=True))
+    return replace(scop, statements=tuple(changed(s) if s.name in rewrite.statements else s for s in scop.statements))

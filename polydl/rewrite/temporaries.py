@@ -113,7 +113,7 @@ def _is_made_of_itself(statement: Statement) -> bool:
     body = statement.body
     if not isinstance(body, Assignment):
         return False
-    target = statement.accesses[body.target].array
+    target = statement.target.array
     return body.op != "=" or any(statement.accesses[i].array == target for i in loads(body.value))
 
 
@@ -160,11 +160,7 @@ def _in_blocks(scop: Scop, statement: Statement) -> bool:
 def results_of_blocks(scop: Scop) -> Iterator[Step]:
     """Substitute the temporaries between an array that holds sums in blocks of registers, and the element that is made
     of one of them. Raises QuotaExceeded."""
-    sums = {
-        s.accesses[s.body.target].array
-        for s in scop.statements
-        if isinstance(s.body, Assignment) and has_register_blocks(scop, s)
-    }
+    sums = {s.target.array for s in scop.statements if isinstance(s.body, Assignment) and has_register_blocks(scop, s)}
 
     def wanted(after: Scop, last: Statement) -> bool:
         assert isinstance(last.body, Assignment)

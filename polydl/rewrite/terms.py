@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from polydl.equations.step import RegroupingRule, Step
-from polydl.model import isl
+from polydl.equations.substitution import Rebuilt
 from polydl.model.combiners import adds
-from polydl.model.expr import AffineValue, Binary, Expr, Load, loads, on_operands
+from polydl.model.expr import Binary, Expr, Unary, loads
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.rewrite.cut import in_order, part_of, with_room
@@ -68,48 +68,38 @@ def products(scop: Scop, statement: Statement) -> list[Statement]:
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op):
         return []
-    values = _summands(body.value, negative=body.op == "-=")
+    values = summands(body.value, negative=body.op == "-=")
     if len(values) < 2:
         return []
-    target = statement.accesses[body.target].array
+    target = statement.target.array
     if any(a.array == target for i, a in enumerate(statement.accesses) if i not in (body.target, body.target_read)):
         return []
     found = []
     for which, (value, negative) in enumerate(values):
-        name = f"{statement.name}t{which}"
-        used = sorted({i for i in (*loads(value), body.target, body.target_read) if i is not None})
-        place = {old: new for new, old in enumerate(used)}
-        moved = [0] * len(statement.accesses)
-        for old, new in place.items():
-            moved[old] = new
-        whole = part_of(statement, statement.domain, name, statement.position)
-        read = None if body.target_read is None else place[body.target_read]
-        own = Assignment(place[body.target], "-=" if negative else "+=", _renamed(value, name, moved), read)
-        one = replace(whole, accesses=tuple(whole.accesses[i] for i in used), body=own)
+        alone = replace(statement, body=replace(body, value=value))
+        whole, made = part_of(alone, alone.domain, f"{alone.name}t{which}", alone.position), Rebuilt()
+        assert isinstance(whole.body, Assignment)
+        taken = made.taken(whole.body.value, whole.accesses)
+        one = made.statement(whole, whole.target, "-=" if negative else "+=", taken)
         if kernel_contraction(scop, one) is None:
             return []
         found.append(one)
     return found
 
 
-def _summands(value: Expr, *, negative: bool) -> list[tuple[Expr, bool]]:
-    """The terms of a sum, and whether they are subtracted."""
+def summands(value: Expr, held: Set[int] = frozenset(), *, negative: bool = False) -> list[tuple[Expr, bool]]:
+    """The terms of a sum, and whether they are subtracted; factors are multiplied into sums that load one of the
+    accesses `held`."""
     match value:
-        case Binary("+", left, right):
-            return [*_summands(left, negative=negative), *_summands(right, negative=negative)]
-        case Binary("-", left, right):
-            return [*_summands(left, negative=negative), *_summands(right, negative=not negative)]
+        case Binary("+" | "-" as op, left, right):
+            right_negative = negative != (op == "-")
+            return [*summands(left, held, negative=negative), *summands(right, held, negative=right_negative)]
+        case Unary("-", operand):
+            return summands(operand, held, negative=not negative)
+        case Binary("*", left, right):
+            one, two = (summands(side, held) if held & {*loads(side)} else [(side, False)] for side in (left, right))
+            if len(one) == len(two) == 1 and not (one[0][1] or two[0][1]):
+                return [(value, negative)]
+            return [(Binary("*", a, b), negative != (first != second)) for a, first in one for b, second in two]
         case _:
             return [(value, negative)]
-
-
-def _renamed(value: Expr, name: str, places: Sequence[int]) -> Expr:
-    """An expression of a statement of another name; `places[i]` is where its access i is now."""
-
-    match value:
-        case Load(access):
-            return Load(places[access])
-        case AffineValue(affine):
-            return AffineValue(isl.function_named(affine, name))
-        case _:
-            return on_operands(value, lambda one: _renamed(one, name, places))

@@ -68,7 +68,7 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op):
         return None
-    element = scop.arrays[statement.accesses[body.target].array].element
+    element = scop.arrays[statement.target.array].element
     read = [scop.arrays[statement.accesses[i].array] for i in loads(body.value)]
     other = list(dict.fromkeys(a.name for a in read if a.element is not element and not a.is_scalar))
     if not other or element not in VECTOR_TYPES or not _is_product(body.value):
@@ -86,7 +86,7 @@ def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str
     """The program after `Widened`; None where it is not known how much is copied, or that is a lot."""
     body = statement.body
     assert isinstance(body, Assignment)
-    element = scop.arrays[statement.accesses[body.target].array].element
+    element = scop.arrays[statement.target.array].element
     value, _ = explicit(body.value, lambda i: scop.arrays[statement.accesses[i].array].element)
     first = statement.position[0]
     room = len(copies) + 1
@@ -180,4 +180,4 @@ def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -
                 return made.taken(one, statement.accesses)
 
     taken = factors(value)
-    return made.statement(statement, statement.accesses[body.target], body.op, taken)
+    return made.statement(statement, statement.target, body.op, taken)

@@ -54,7 +54,7 @@ def split_of(scop: Scop, statement: Statement) -> Split | str:
     found = products(body.value, lambda i: held_type(scop, statement, i))
     if found is None or len(found) < 2:
         return f"{name} adds no sum of products"
-    target = statement.accesses[body.target]
+    target = statement.target
     if any(
         a.array == target.array for i, a in enumerate(statement.accesses) if i not in (body.target, body.target_read)
     ):

@@ -80,9 +80,7 @@ def zero_points(scop: Scop) -> Iterator[Step]:
 def useful(scop: Scop, name: str) -> bool:
     """Whether a statement adds up in blocks of registers, once the scalar that it may add to has become an array."""
     statement = scop.statement(name)
-    body = statement.body
-    assert isinstance(body, Assignment)
-    target = statement.accesses[body.target]
+    target = statement.target
     depth = private_depth(scop, target.array) if scop.arrays[target.array].is_scalar else None
     if not depth:
         return has_register_blocks(scop, statement)
@@ -97,7 +95,7 @@ def factors_in_place(scop: Scop) -> Iterator[Step]:
     def wanted(after: Scop, last: Statement) -> bool:
         body = last.body
         assert isinstance(body, Assignment)
-        if not adds(body.op) or after.arrays[last.accesses[body.target].array].element is not I32:
+        if not adds(body.op) or after.arrays[last.target.array].element is not I32:
             return False
         if any(
             isinstance(step.rewrite, ZeroPoints) and step.rewrite.statement == last.name for step in zero_points(after)
@@ -198,8 +196,7 @@ def _made(scop: Scop, statement: Statement, names: Sequence[str]) -> Scop | str:
 
 def _written(scop: Scop, statement: Statement, split: Split) -> str | None:
     """Which statement is in the way: writes a factor in the nest, or touches the sum while it is made."""
-    assert isinstance(statement.body, Assignment)
-    target = statement.accesses[statement.body.target].array
+    target = statement.target.array
     summed = {statement.accesses[access].array for access, _ in split.single}
     once = {statement.accesses[i].array for held in (*split.single.values(), split.fixed) for f in held for i in f}
     for s in scop.statements:
@@ -232,8 +229,7 @@ def _summing(
     """`T[d…] = 0` and `T[d…] += x` over the loops that add up, in unsigned arithmetic."""
     access, own = key
     factor = statement.accesses[access]
-    assert isinstance(statement.body, Assignment)
-    kept = kept_iterators(scop, statement, statement.accesses[statement.body.target])
+    kept = kept_iterators(scop, statement, statement.target)
     assert kept is not None  # says `split_of`
     loops = [i for i in statement.iterators if i in own or i not in kept]
     points = isl.project_onto(statement.domain, own).reset_tuple_id()
@@ -293,10 +289,9 @@ def _adding(scop: Scop, statement: Statement, split: Split) -> Statement:
 
 def _start(scop: Scop, statement: Statement, split: Split) -> Statement | None:
     """The statement that gives the sum its first value, right before its loops; None where there is none."""
-    assert isinstance(statement.body, Assignment)
     if len(split.kept) != split.outer:
         return None
-    target = statement.accesses[statement.body.target]
+    target = statement.target
     same_for_all = {
         statement.accesses[i].array for held in (*split.single.values(), split.fixed) for f in held for i in f
     }
@@ -314,7 +309,7 @@ def _start(scop: Scop, statement: Statement, split: Split) -> Statement | None:
         return None
     if any(a.array == target.array and not a.write for a in start.accesses):
         return None
-    own, other = start.accesses[body.target], isl.domain_onto(target.relation, range(split.outer))
+    own, other = start.target, isl.domain_onto(target.relation, range(split.outer))
     same = own.array == target.array and isl.domain_named(own.relation, None).is_equal(isl.domain_named(other, None))
     outer = isl.project_onto(statement.domain, range(split.outer)).reset_tuple_id()
     return start if same and start.domain.reset_tuple_id().is_equal(outer) else None
@@ -383,7 +378,7 @@ def _corrected(
     sums = {key: lifted(read) for key, read in reads.items()}
     terms = _correction(scop, statement, split, sums, fixed, own, start.domain)
     value = unsigned_sum(terms, None if zero else first) if terms else start.body.value
-    accesses = (*own, start.accesses[start.body.target])
+    accesses = (*own, start.target)
     return replace(start, accesses=accesses, body=Assignment(len(own), "=", value))
 
 

@@ -13,7 +13,7 @@ from polydl.model.isl import to_int
 from polydl.model.scop import Scop
 from polydl.schedule.direction import Moving
 from polydl.schedule.relations import Links
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, restricted
+from polydl.schedule.tree import Band, Member, Node, restricted
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -63,13 +63,7 @@ class Goal:
 
 def has_loops(node: Node) -> bool:
     """Whether there are loops in a node."""
-    match node:
-        case Leaf() | Kernel() | Copy():
-            return False
-        case Band():
-            return True
-        case InOrder(children):
-            return any(has_loops(c) for c in children)
+    return isinstance(node, Band) or (isinstance(node, InOrder) and any(map(has_loops, node.children)))
 
 
 def kept(node: Node, names: frozenset[str]) -> Node:

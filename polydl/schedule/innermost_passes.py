@@ -13,7 +13,20 @@ from polydl.model.scop import Assignment
 from polydl.model.types import Kind
 from polydl.schedule.goal import MANY, Goal, components, extent, has_loops, kept
 from polydl.schedule.relations import Links, after, among, coincident, forward
-from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, bands, paths, sequence, statements
+from polydl.schedule.tree import (
+    Band,
+    Copy,
+    Kernel,
+    Leaf,
+    Member,
+    Node,
+    Run,
+    bands,
+    on_subtrees,
+    paths,
+    sequence,
+    statements,
+)
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -118,12 +131,12 @@ def _instances(node: Node, goal: Goal) -> int:
 
 def _all_unrolled(node: Node) -> Node:
     match node:
-        case Leaf() | Kernel() | Copy():
+        case Kernel() | Copy():
             return node
-        case InOrder(children):
-            return InOrder(tuple(_all_unrolled(c) for c in children))
         case Band(members, child):
             return Band(tuple(replace(m, unroll=True) for m in members), _all_unrolled(child))
+        case _:
+            return on_subtrees(node, _all_unrolled)
 
 
 def _lanes(node: Band, loops: Sequence[Member], links: Links, goal: Goal) -> Node | None:
@@ -272,6 +285,6 @@ def _accumulates(goal: Goal, group: Sequence[str], members: Sequence[Member], v:
         return False
     if found.regrouping is Regrouping.FIRST or (found.regrouping is Regrouping.ROUNDS and not goal.reassociate):
         return False
-    if goal.scop.arrays[statement.accesses[statement.body.target].array].element.kind is Kind.COMPLEX:
+    if goal.scop.arrays[statement.target.array].element.kind is Kind.COMPLEX:
         return False  # compilers have no lanes for the products of complex numbers
     return goal.moves(statement.name, members, v)[statement.body.target] == 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, sequence
+from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, sequence, subtrees
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -78,10 +78,5 @@ def _written_out(node: Node, point: Member) -> Node:
 
 def _has_loops(node: Node) -> bool:
     """Whether a node has loops that are not written out."""
-    match node:
-        case Leaf() | Kernel() | Copy():
-            return False
-        case InOrder(children):
-            return any(_has_loops(child) for child in children)
-        case Band(members, child):
-            return not all(m.unroll for m in members) or _has_loops(child)
+    own = isinstance(node, Band) and not all(m.unroll for m in node.members)
+    return own or (not isinstance(node, Copy) and any(map(_has_loops, subtrees(node))))

@@ -33,6 +33,7 @@ from polydl.schedule.tree import (
     Run,
     kernel_below,
     kernels,
+    on_subtrees,
     sequence,
     steps,
     with_kernels,
@@ -99,17 +100,13 @@ def on_one_thread(part: Ordered) -> Ordered:
 def _serial(node: Node) -> Node:
     """A tree without parallel loops."""
     match node:
-        case Leaf() | Kernel():
-            return node
-        case Copy(packs, kernel, child):
-            return Copy(packs, kernel, _serial(child))
-        case InOrder(children):
-            return InOrder(tuple(_serial(child) for child in children))
         case Band(members, child):
             if members[0].diagonal:
                 affs = {s: a.sub(members[1].affs[s]) for s, a in members[0].affs.items()}
                 members = (replace(members[0], affs=affs, diagonal=False), *members[1:])
             return Band(tuple(_on_one(member) for member in members), _serial(child))
+        case _:
+            return on_subtrees(node, _serial)
 
 
 def _on_one(member: Member) -> Member:

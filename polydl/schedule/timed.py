@@ -21,9 +21,7 @@ def _nest(
 ) -> TimedNest:
     """Drop the time dimensions that are the same constant for every instance, and put the accesses into time, but for
     those whose elements data choose: nothing is known of their reuse."""
-    domain: isl.Set | None = None
-    for one in maps.values():
-        domain = one.range() if domain is None else domain.union(one.range())
+    domain = isl.united(one.range() for one in maps.values())
     assert domain is not None
     texts = [d for d, name in enumerate(loops) if name.startswith("@")]
     idle = [d for d in texts if len(set(isl.bounds(domain, d))) == 1]

@@ -8,7 +8,7 @@ legality check takes, and polydl.lower prints it. The loops of a nest (`schedule
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -205,6 +205,30 @@ def sequence(children: Several[Node]) -> Node:
     return children[0] if len(children) == 1 else Sequence(tuple(children))
 
 
+def subtrees(node: Node) -> tuple[Node, ...]:
+    """The nodes right below one."""
+    match node:
+        case Leaf() | Kernel():
+            return ()
+        case Copy(_, _, child) | Band(_, child):
+            return (child,)
+        case Sequence(children):
+            return children
+
+
+def on_subtrees(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The same node above changed ones."""
+    match node:
+        case Leaf() | Kernel():
+            return node
+        case Copy(packs, kernel, child):
+            return Copy(packs, kernel, change(child))
+        case Band(members, child):
+            return Band(members, change(child))
+        case Sequence(children):
+            return Sequence(tuple(map(change, children)))
+
+
 def statements(node: Node) -> tuple[str, ...]:
     """Names of the statements below a node, each once, in the order in which the tree has them."""
     match node:
@@ -212,10 +236,8 @@ def statements(node: Node) -> tuple[str, ...]:
             return (statement,)
         case Kernel():
             return (node.statement, *(s.name for s in node.inside))
-        case Band(_, child) | Copy(_, _, child):
-            return statements(child)
-        case Sequence(children):
-            return tuple(dict.fromkeys(name for child in children for name in statements(child)))
+        case _:
+            return tuple(dict.fromkeys(name for child in subtrees(node) for name in statements(child)))
 
 
 def in_rows(node: Node, rows: Rows) -> Node:
@@ -223,14 +245,8 @@ def in_rows(node: Node, rows: Rows) -> Node:
     match node:
         case Leaf(statement):
             return Leaf(statement, rows)
-        case Kernel():
-            return node
-        case Copy(packs, kernel, child):
-            return Copy(packs, kernel, in_rows(child, rows))
-        case Band(members, child):
-            return Band(members, in_rows(child, rows))
-        case Sequence(children):
-            return Sequence(tuple(in_rows(child, rows) for child in children))
+        case _:
+            return on_subtrees(node, lambda below: in_rows(below, rows))
 
 
 def rows_of(node: Node) -> dict[str, Rows]:
@@ -252,16 +268,12 @@ def summed_cut(node: Node) -> Cut | None:
 def with_kernels(node: Node, made: Mapping[Kernel, Kernel]) -> Node:
     """The tree with other kernels in the places of its own."""
     match node:
-        case Leaf():
-            return node
         case Kernel():
             return made[node]
         case Copy(packs, kernel, child):
             return Copy(packs, made[kernel], with_kernels(child, made))
-        case Band(members, child):
-            return Band(members, with_kernels(child, made))
-        case Sequence(children):
-            return Sequence(tuple(with_kernels(child, made) for child in children))
+        case _:
+            return on_subtrees(node, lambda below: with_kernels(below, made))
 
 
 def restricted(node: Node, names: frozenset[str]) -> Node | None:
@@ -423,14 +435,7 @@ def _at(times: isl.Map, k: int) -> isl.Map:
 
 def bands(node: Node) -> Iterator[Band]:
     """Every band of a tree, outer ones first."""
-    match node:
-        case Leaf() | Kernel():
-            return
-        case Band(_, child):
-            yield node
-            yield from bands(child)
-        case Copy(_, _, child):
-            yield from bands(child)
-        case Sequence(children):
-            for child in children:
-                yield from bands(child)
+    if isinstance(node, Band):
+        yield node
+    for below in subtrees(node):
+        yield from bands(below)

@@ -142,15 +142,8 @@ def _apart(scop: Scop, tree: Node, found: Sequence[Dependence]) -> tuple[Node, .
 
 def _copied(node: Node) -> frozenset[str]:
     """Arrays of which kernels read copies."""
-    match node:
-        case Copy(_, _, child):
-            return node.arrays | _copied(child)
-        case schedule_tree.Band(_, child):
-            return _copied(child)
-        case schedule_tree.Sequence(children):
-            return frozenset(array for child in children for array in _copied(child))
-        case _:
-            return frozenset()
+    own = node.arrays if isinstance(node, Copy) else frozenset[str]()
+    return own.union(*map(_copied, schedule_tree.subtrees(node)))
 
 
 @dataclass(frozen=True, slots=True)

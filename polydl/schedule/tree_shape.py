@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Sequence
+from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Sequence, subtrees
 
 
 def tree_shape(node: Node, statements: Mapping[str, int], arrays: Mapping[str, int]) -> Hashable | None:
@@ -37,15 +37,10 @@ def tree_shape(node: Node, statements: Mapping[str, int], arrays: Mapping[str, i
 
 
 def _plain(node: Node) -> bool:
-    match node:
-        case Leaf():
-            return True
-        case Kernel() | Copy():
-            return False
-        case Band(members, child):
-            return all(m.share == ALONE and m.names is None and not m.team for m in members) and _plain(child)
-        case Sequence(children):
-            return all(map(_plain, children))
+    if isinstance(node, Kernel | Copy):
+        return False
+    loops = node.members if isinstance(node, Band) else ()
+    return all(m.share == ALONE and m.names is None and not m.team for m in loops) and all(map(_plain, subtrees(node)))
 
 
 def _unnamed(text: str, statement: str) -> str:

@@ -106,7 +106,7 @@ def chained(scop: Scop, statements: Sequence[Statement]) -> bool:
         body = writer.body
         if not isinstance(body, Assignment) or writer.depth < 2 or accumulates(scop, writer):
             continue
-        target = writer.accesses[body.target]
+        target = writer.target
         if not isl.domain_onto(target.relation, range(writer.depth - 1)).is_single_valued():
             continue
         before = (s for s in statements if s.position[:-1] == writer.position[:-1] and s.position <= writer.position)

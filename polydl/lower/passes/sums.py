@@ -24,7 +24,7 @@ from polydl.lower.ctree import (
     with_children,
 )
 from polydl.model.combiners import of_assignment
-from polydl.model.scop import Array, Assignment
+from polydl.model.scop import Array
 
 
 def summed(node: Node, arrays: Mapping[str, Array], prefix: str, *, marked: bool = False) -> Node:
@@ -50,8 +50,7 @@ def _sum(loop: For, arrays: Mapping[str, Array], prefix: str) -> Node | None:
     if row is None or row.neutral is None or loop.variable in names(target):
         return None
     statement = user.row.statement
-    assert isinstance(statement.body, Assignment)
-    element = arrays[statement.accesses[statement.body.target].array].element
+    element = arrays[statement.target.array].element
     own = f"{prefix}sum"
     adding = Assign(Name(own), f"{row.symbol}=", value)
     lanes = (

@@ -150,6 +150,7 @@ from polydl.model.isl.points import (
     stride,
     substituted,
     symbolic_bounds,
+    united,
 )
 from polydl.model.isl.quotas import (
     DEFAULT_QUOTA,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import TypeVar
 
 from polydl.model.isl.affine_functions import constant, coordinates, multi, parameter
@@ -30,6 +31,11 @@ from polydl.model.isl.naming import as_arguments, domain_arity, function_named, 
 from polydl.model.isl.positions import onto, position_of, without
 
 Located = TypeVar("Located", Set, Map)
+
+
+def united(several: Iterable[Located]) -> Located | None:
+    """The union of sets, or of relations; None where there are none."""
+    return reduce(lambda one, other: one.union(other), found) if (found := list(several)) else None
 
 
 def project_onto(of: Set, dims: Iterable[Dim]) -> Set:

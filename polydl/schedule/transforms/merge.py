@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polydl.base.errors import IllegalVariant
 from polydl.model import isl
-from polydl.schedule.tree import ALONE, Band, Copy, Member, Node, Run, TreeTransform, kernels
+from polydl.schedule.tree import ALONE, Band, Copy, Member, Node, Run, TreeTransform, kernels, on_subtrees
 from polydl.schedule.tree import Sequence as InOrder
 
 
@@ -129,12 +129,8 @@ def _within(node: Node, keys: Mapping[int, object], *, serial: bool) -> Node:
                 for m in members
             )
             return Band(made, _within(child, keys, serial=serial))
-        case Copy(packs, kernel, child):
-            return Copy(packs, kernel, _within(child, keys, serial=serial))
-        case InOrder(children):
-            return InOrder(tuple(_within(child, keys, serial=serial) for child in children))
         case _:
-            return node
+            return on_subtrees(node, lambda below: _within(below, keys, serial=serial))
 
 
 def _tiled(tree: Node, sizes: Sequence[int]) -> Node:
