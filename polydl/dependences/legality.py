@@ -102,23 +102,14 @@ def violation(
     dependences: Iterable[Dependence],
     schedule: Mapping[str, isl.Map],
     *,
-    parallel: Sequence[int] = (),
     reassociate: bool = True,
-    grid: bool = False,
-    summed: tuple[int, int] | None = None,
 ) -> Violation | None:
     """The first dependence that a schedule breaks, or None when the schedule is legal.
 
-    `schedule` maps each statement to time, { S[i…] -> [t0, …, tn] }, all of the same length. `parallel` lists
-    time dimensions that run concurrently, consecutive ones collapsed into one; with grid=True sequential
-    ones between them wait for nobody. `summed` is a parallel dimension and the length of its blocks: accumulations in
-    different blocks have an accumulator each. Instances of equal time are unordered. Raises QuotaExceeded.
+    `schedule` maps each statement to time, { S[i…] -> [t0, …, tn] }, all of the same length. Instances of equal time
+    are unordered. Raises QuotaExceeded.
     """
-    kept = [d for d in dependences if d.kind is not Kind.RAR]
-    wrong = backward(InTime(d, schedule) for d in ordering(kept, reassociate=reassociate))
-    if wrong is not None or not parallel:
-        return wrong
-    return concurrent(kept, schedule, parallel, reassociate=reassociate, grid=grid, summed=summed)
+    return backward(InTime(d, schedule) for d in ordering(dependences, reassociate=reassociate))
 
 
 def backward(dependences: Iterable[InTime]) -> Violation | None:
@@ -153,7 +144,9 @@ def concurrent(
 ) -> Violation | None:
     """The first dependence between instances that the `parallel` dimensions let run at the same time, or None.
 
-    The part of `violation` that is about parallel dimensions; the arguments are the same. Raises QuotaExceeded.
+    `schedule`: as in `violation`. `parallel` lists time dimensions that run concurrently, consecutive ones collapsed
+    into one; with grid=True sequential ones between them wait for nobody. `summed` is a parallel dimension and the
+    length of its blocks: accumulations in different blocks have an accumulator each. Raises QuotaExceeded.
     """
     with quota("the legality check"):
         for dependence in dependences:

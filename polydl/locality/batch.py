@@ -1,6 +1,6 @@
 """Working sets and footprints of many variants of a box nest at once, in closed form.
 
-Equal to `polydl.locality.exact` on `boxes.timed_nest` of each variant, which the tests hold it to.
+Equal to `polydl.locality.exact` on each variant as a nest in time, which the tests hold it to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BoxAnalysis:
     """The vectorised analysis of one nest; keeps what it solved, so that later batches are quicker.
 
     Raises ValueError when the closed forms don't apply to the nest (`BoxNest.why_not_separable`); use
-    `polydl.locality.exact` on `timed_nest` then.
+    `polydl.locality.exact` then.
     """
 
     nest: BoxNest

@@ -14,10 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from polydl.model import isl
 from polydl.model.layout import Layout
-from polydl.model.nest import TimedAccess, TimedNest
-from polydl.model.time import map_from_affs
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -148,52 +145,3 @@ class LoopBatch:
             inside = np.take_along_axis(self.cover[:, d, :], np.maximum(self.iterator[:, d, None], 0), axis=1)[:, 0]
             result[:, d] = np.where(self.iterator[:, d] >= 0, -(-inside // self.span[:, d]), 1)
         return result
-
-
-def timed_nest(nest: BoxNest, batch: LoopBatch, variant: int) -> TimedNest:
-    """One variant as a nest in time, for the exact analysis, which checks the closed forms and replaces them.
-
-    Loops that run once are left out, as are padding; the others are called `name.depth`.
-    """
-    depths = [d for d in range(batch.depth) if batch.trip[variant, d] > 1]
-    times = len(depths)
-    spans: list[list[tuple[int, int]]] = [[] for _ in nest.iterators]
-    for position, d in enumerate(depths):
-        spans[batch.iterator[variant, d]].append((position, int(batch.span[variant, d])))
-    block = [int(size) for size in batch.cover[variant, batch.depth, :]]
-    # { [time, inside the block] }: the iterator is the sum of span * counter and its place inside the block.
-    places = isl.BasicSet.universe(isl.unnamed_space(times + len(nest.iterators)))
-    values: list[dict[int, int]] = []
-    for index, extent in enumerate(nest.extents):
-        value = dict(spans[index]) | {times + index: 1}
-        values.append(value)
-        limits = [extent, *(span for _, span in spans[index]), block[index]]
-        inside = [*(position for position, _ in spans[index]), times + index]
-        for level, position in enumerate(inside):
-            places = isl.not_negative(places, {position: 1})
-            rest = {other: -value[other] for other in inside[level:]}
-            places = isl.not_negative(places, rest, limits[level] - 1)
-        places = isl.not_negative(places, {times + index: -1}, block[index] - 1)
-    domain = isl.project_onto(places.to_set(), range(times))
-    accesses = tuple(
-        TimedAccess(each.statement, each.array, each.write, _relation(places, values, each, times))
-        for each in nest.accesses
-    )
-    names = tuple(f"{nest.iterators[batch.iterator[variant, d]]}.{d}" for d in depths)
-    shared = frozenset(name for name, d in zip(names, depths, strict=True) if batch.parallel[variant, d])
-    return TimedNest(names, domain, accesses, nest.element_bytes, shared)
-
-
-def _relation(places: isl.BasicSet, values: list[dict[int, int]], access: BoxAccess, times: int) -> isl.Map:
-    """{ [time] -> array[subscripts] } of the whole block that a time executes."""
-    subscripts = []
-    for row, offset in zip(access.rows, access.offsets, strict=True):
-        factors = {
-            position: coefficient * span
-            for value, coefficient in zip(values, row, strict=True)
-            for position, span in value.items()
-            if coefficient
-        }
-        subscripts.append(isl.linear(places.get_space(), factors, offset))
-    relation = isl.range_named(map_from_affs(places.to_set(), subscripts), access.array)
-    return isl.domain_onto(relation, range(times))

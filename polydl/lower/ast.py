@@ -72,8 +72,6 @@ class Writer:
     """By statement: with them, innermost loops become calls of vector functions where they can."""
     instances: bool = False
     """Say before each statement which instance it is (polydl.prove)."""
-    in_locals: bool = True
-    """Elements that are written several times may be kept in locals."""
     bases: Mapping[str, Mapping[str, isl.PwAff]] = field(default_factory=dict)
     """See `Place`."""
     prologue: list[str] = field(default_factory=list)
@@ -100,8 +98,7 @@ class Writer:
             self.streams = self.streams or rows.streams
         node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
         node = ComplexProducts(self.helpers)(node)
-        if self.in_locals:
-            node = Kept(self.scop.arrays, self.names.prefix)(node)
+        node = Kept(self.scop.arrays, self.names.prefix)(node)
         around = (self.thread_begins, self.thread_ends)
         threads = Threads(self.names.prefix, self.thread_lines, self.scop.source.text, *around)
         node = threads(node)

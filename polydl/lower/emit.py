@@ -118,14 +118,13 @@ def generate(
     *,
     instances: bool = False,
     other_sizes: bool = False,
-    in_locals: bool = True,
     operations: int = DEFAULT_QUOTA,
 ) -> Generated:
     """C text that runs the statements of the scop in the order of a tree, whose parts are written one after the other.
 
     `instances`: with a line before each statement that says which instance it is (polydl.lower.instance_marks); the
     text is the same otherwise. `other_sizes`: it is to stand beside code for one size, whose helper functions may be of
-    another type. `in_locals`: elements may be kept in locals. Raises QuotaExceeded. Assumes that the tree is legal.
+    another type. Raises QuotaExceeded. Assumes that the tree is legal.
     """
     names = names_for(scop)
     helpers = Helpers(names.prefix + (OTHER_SIZES if other_sizes else ""), set())
@@ -142,7 +141,7 @@ def generate(
         apart = list[Node]()
         for place, part in enumerate(tree.children):
             plan = tree_plan(scop, part, {kernel: plan_nest(scop, kernel, scratch) for kernel in kernels(part)})
-            own_code = _written(plan, names, helpers, scratch, beside, instances, in_locals)
+            own_code = _written(plan, names, helpers, scratch, beside, instances)
             if place in once.parts:
                 apart += own_code
                 own_code = [If(Unary("!", Name(packed_name(scop))), Block(tuple(own_code)))]
@@ -227,7 +226,6 @@ def _written(
     scratch: Scratch,
     beside: _Beside,
     instances: bool,
-    in_locals: bool,
 ) -> list[Node]:
     """Code that runs one part of a program."""
     code: list[Node] = []
@@ -261,7 +259,6 @@ def _written(
         list(private_scalars(scop)),
         rows,
         instances,
-        in_locals,
         bases,
     )
     # Loops in no threads begin and end here; in threads each does by itself.

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from polydl.dependences.nests import Nest
-from polydl.locality.assign import assign
+from polydl.locality.assign import assign, assign_batch
 from polydl.locality.batch import BoxAnalysis
-from polydl.locality.boxes import LoopBatch
 from polydl.locality.exact import working_sets
 from polydl.locality.progressions import NotClosedForm
 from polydl.model.scop import Scop
@@ -59,7 +58,8 @@ class CostRanker:
             sizes = self._exact(scop, structures, machine)
         else:
             try:
-                sizes = self._closed(BoxAnalysis(box), loop_batch(box, structures), machine)
+                found = BoxAnalysis(box).working_sets(loop_batch(box, structures))
+                sizes = assign_batch(found, box, machine, len(structures)).astype(np.float64)
             except NotClosedForm:
                 sizes = self._exact(scop, structures, machine)
         if box is not None and any(s.summed for s in structures):
@@ -84,20 +84,3 @@ class CostRanker:
             served = assign(working_sets(timed(scop, as_tree(structure))), machine)
             rows.append([float(c.upper) for c in (*served.caches, served.memory)])
         return np.array(rows)
-
-    def _closed(self, analysis: BoxAnalysis, batch: LoopBatch, machine: Machine) -> FloatArray:
-        found = analysis.working_sets(batch)
-        bytes_of = np.array([analysis.nest.element_bytes[a] for a in found.arrays], dtype=np.int64)
-        low, high = found.minimum @ bytes_of, found.maximum @ bytes_of
-        # As `assign` does: pairs of equal sizes count once per variant, and equal least and greatest size are one.
-        pairs = np.unique(np.stack([found.variant, low, high], axis=1), axis=0)
-        sizes = np.zeros((len(batch), len(machine.caches) + 1))
-        for column in (1, 2):
-            values = pairs[:, column].astype(np.float64)
-            if column == 2:
-                values = np.where(pairs[:, 1] == pairs[:, 2], 0.0, values)
-            level = np.full(len(pairs), len(machine.caches))
-            for index in reversed(range(len(machine.caches))):
-                level = np.where(pairs[:, column] <= machine.caches[index].bytes, index, level)
-            np.add.at(sizes, (pairs[:, 0], level), values)
-        return sizes

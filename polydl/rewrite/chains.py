@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polydl.dependences.nests import Nest
-from polydl.model import isl
 from polydl.model.expr import is_zero
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment
-from polydl.rewrite.conditions import Condition, Decision, Failure, Group, extend, start_group
+from polydl.rewrite.conditions import Decision, Failure, Group, extend, start_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,3 @@ def is_zeroing(nest: Nest) -> bool:
     if len(nest.statements) != 1 or not isinstance(body, Assignment):
         return False
     return body.op == "=" and is_zero(body.value, signed=False)
-
-
-def heavy_instances(group: Group, name: str) -> isl.Map:
-    """{ S[i…] -> H[h…] } the heavy statement's instances on the element of an instance of the fused statement."""
-    fused = next(f for f in (*group.before, *group.after) if f.nest.name == name)
-    statement = group.heavy.statements[0]
-    writes = statement.target.relation.intersect_domain(statement.domain)
-    return fused.element.reverse().apply_range(writes.reverse())
-
-
-__all__ = ["Condition", "Plan", "heavy_instances", "is_heavy", "is_zeroing", "plan"]

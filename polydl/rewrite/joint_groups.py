@@ -548,7 +548,7 @@ def _advances(at: _Iteration, before: Expr) -> bool:
 def _known_outside(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> bool:
     """Whether nothing needs what a group computes beside its state, and the group reads nothing that its loop changes
     but what it carries and what iterations compute for themselves."""
-    names, mine = {s.name for s in group}, {at._target(s).array for s in group}
+    names, mine = {s.name for s in group}, {s.target.array for s in group}
     for array in mine - {one.array for one, _ in steps.values()}:
         if not dead_outside(at.scop, at.loop, array):
             return False

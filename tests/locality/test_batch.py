@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from polydl.locality import exact
 from polydl.locality.assign import assign, assign_batch
 from polydl.locality.batch import BoxAnalysis
-from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch, timed_nest
+from polydl.locality.boxes import BoxAccess, BoxNest, LoopBatch
 from polydl.model.layout import row_major
 from polydl.target import preset
-from tests.locality.box_cases import differences, random_batch, random_nest
+from tests.locality.box_cases import differences, random_batch, random_nest, timed_nest
 
 
 @given(st.integers(350, 2**32))
