@@ -68,8 +68,8 @@ MISTAKES: dict[str, tuple[str, ModuleType, str, Callable[[Real], Real]]] = {
         lambda real: lambda s: replace(s, domain=s.domain.subtract(s.domain.lexmin())),
     ),
     "a term has the wrong sign": (
-        "two products", terms, "_summands",
-        lambda real: lambda value, *, negative: [(one, False) for one, _ in real(value, negative=negative)],
+        "two products", terms, "summands",
+        lambda real: lambda value, **how: [(one, False) for one, _ in real(value, **how)],
     ),
 }  # fmt: skip
 

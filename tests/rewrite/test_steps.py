@@ -179,6 +179,16 @@ def test_another_sum_is_not_its_terms(tmp_path: Path) -> None:
     assert replace(step, after=only(step.after, "S1t1")).broken() is not None
 
 
+def test_a_term_with_a_sign_is_taken_away(tmp_path: Path) -> None:
+    body = (
+        "for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) for (int k = 0; k < 8; k++)\n"
+        "C[i][j] += -(A[i][k] * B[k][j]) + B[i][k] * A[k][j];"
+    )
+    (step,) = terms_apart(scop_of(tmp_path, body))
+    assert step.broken() is None
+    assert [s.body.op for s in step.after.statements if isinstance(s.body, Assignment)] == ["-=", "+="]
+
+
 def test_other_parts_are_not_the_statement(tmp_path: Path) -> None:
     body = (
         "for (int k = 0; k < 8; k++) for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++)\n"
