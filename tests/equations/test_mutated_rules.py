@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[str, ModuleType, str, Callable[[Real], Real]]] = {
     ),
     "a term has the wrong sign": (
         "two products", terms, "summands",
-        lambda real: lambda value, **how: [(one, False) for one, _ in real(value, **how)],
+        lambda real: lambda *value, **how: [(one, False) for one, _ in real(*value, **how)],
     ),
 }  # fmt: skip
 
