@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from polydl.base.errors import IllegalVariant, InputError
+from polydl.base.errors import InputError
 from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import violation
@@ -14,7 +15,7 @@ from polydl.dependences.nests import nests
 from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.schedule.as_tree import as_tree
-from polydl.schedule.check import check, from_recipe
+from polydl.schedule.check import check
 from polydl.schedule.loops import apply
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
@@ -112,11 +113,12 @@ def test_an_image_under_a_window_is_not_packed(tmp_path: Path) -> None:
 def test_parallel_reduction_is_refused(tmp_path: Path) -> None:
     scop = scop_of(MATMUL, tmp_path)
     found = dependences(scop, reads=False)
-    recipe = Recipe((NestRecipe("S0", (Parallelize(("k",)),)),))
-    with pytest.raises(IllegalVariant, match=r"dependence on C: S0\[.*at the same time as S0\["):
-        from_recipe(scop, recipe, found)
-    loops = from_recipe(scop, Recipe((NestRecipe("S0", GOOD),)), found)[0].loops
-    assert loops is not None and loops.parallel == ("j",)
+    (nest,) = nests(scop, found)
+    wrong = check(scop, program_tree([ordered(nest, (Parallelize(("k",)),))]), found)
+    assert re.search(r"dependence on C: S0\[.*at the same time as S0\[", wrong or "")
+    made = ordered(nest, GOOD)
+    assert check(scop, program_tree([made]), found) is None
+    assert made.loops is not None and made.loops.parallel == ("j",)
 
 
 def test_reversed_diagonal_is_refused(tmp_path: Path) -> None:
