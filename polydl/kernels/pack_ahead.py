@@ -16,6 +16,8 @@ from polydl.schedule.transforms import Pack
 
 def constant_operands(scop: Scop, parts: Sequence[Nest]) -> tuple[str, ...]:
     """The arrays that the program says are constant, and that can be packed ahead of time."""
+    if not scop.constants or _taken(scop):
+        return ()
     return tuple(name for name in _read(parts) if name in scop.constants and _local(scop, name) is None)
 
 
@@ -45,8 +47,8 @@ def checked(scop: Scop, parts: Sequence[Nest], arrays: Sequence[str]) -> None:
             raise InputError(why, scop.span, hint)
         if why_not := _local(scop, array):
             raise InputError(why_not, scop.span)
-    name = function_name(scop)
-    if arrays and re.search(rf"\b{name}\w*\b", scop.source.text):
+    if arrays and _taken(scop):
+        name = function_name(scop)
         raise InputError(
             f"the file has a '{name}…' already", scop.span, "rename it: packing ahead makes such functions"
         )
@@ -67,6 +69,11 @@ def _local(scop: Scop, array: str) -> str | None:
             f"'{scop.function}' is declared in the old style, or returns a pointer: its operands are packed in each run"
         )
     return None
+
+
+def _taken(scop: Scop) -> bool:
+    """Whether the file has a name that the functions of packed operands would have."""
+    return re.search(rf"\b{function_name(scop)}\w*\b", scop.source.text) is not None
 
 
 def function_name(scop: Scop) -> str:

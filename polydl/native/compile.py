@@ -6,7 +6,7 @@ import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -81,7 +81,6 @@ def compile_kernel(
     o = (options or Options()).changed(**changes)
     if isinstance(constant, str):
         raise TypeError(f"constant is a sequence of names: constant=[{constant!r}]")
-    o = o.changed(prepack=tuple(dict.fromkeys((*o.prepack, *constant))))
     built, how = None, "as written" if not optimize else "measured" if tune else "ranked"
     written = Path(f"function {how}")
     if isinstance(source, Scop):
@@ -90,6 +89,7 @@ def compile_kernel(
     else:
         path, folders = located(source)
         o = o.including(folders)
+    written = written / " ".join(sorted({*constant}))
     file = _File(path)
     o = with_sizes(path, sizes or {}, o, file.parsed)
     if built is not None and o.defines:
@@ -107,7 +107,8 @@ def compile_kernel(
     # Before the search, which takes long: is this a function that Python can call?
     declared = signature([s for s in program.scops if s.function == function], file.parsed(o).unit)
     declared = declared.without_sizes(with_all.sizes.keys() - o.sizes.keys())
-    _check_constant(o.prepack, declared)
+    _check_constant((*o.prepack, *constant), declared)
+    program = _with_constants(program, function, constant)
     text, made = _optimized(program, function, how, with_all, progress)
     checks = index_checks(s for s in program.scops if s.function == function)
     document = {
@@ -161,6 +162,19 @@ def _check_constant(names: Sequence[str], declared: Signature) -> None:
     arrays = [p.name for p in declared.parameters if p.is_array]
     for name in (name for name in names if name not in arrays):
         raise InputError(f"'{name}' is no array that {declared.function} is given", hint=one_of(name, arrays))
+
+
+def _with_constants(program: Program, function: str, names: Sequence[str]) -> Program:
+    """The program whose regions know which arrays stay the same, as a pragma would say it. Raises InputError for one
+    that a region writes."""
+    scops = []
+    for scop in program.scops:
+        own = {name for name in names if name in scop.arrays} if scop.function == function else set()
+        for s in scop.statements:
+            for name in [a.array for a in s.accesses if a.write and a.array in own]:
+                raise InputError(f"'{name}' is written, so that it does not stay the same", scop.span)
+        scops.append(replace(scop, constants=scop.constants | own) if own else scop)
+    return replace(program, scops=tuple(scops))
 
 
 def _only_function(program: Program) -> str:

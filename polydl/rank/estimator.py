@@ -146,7 +146,7 @@ class Estimator:
             return self.orders(made.loops.nest, [made])[0]
         names = {statement.name for statement in made.statements}
         together = [nest for nest in self.nests if nest.name in names]
-        of = tree_estimator(self.scop, self.nests, together, self.machine, self.threads)
+        of = tree_estimator(self.scop, self.nests, together, self.machine, self.threads, self._known)
         return of.estimates([of.prepared(made.tree)])[0]
 
     def alone(self, made: Ordered) -> Estimate:

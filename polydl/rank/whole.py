@@ -29,6 +29,8 @@ from polydl.target import Machine
 
 Names = tuple[str, ...]
 """Of the statements of a part."""
+Around = tuple[tuple[str, tuple[bool, ...]], ...]
+"""By array of a part, what its estimate asks of the bytes that are touched since its last use (`reached`)."""
 Held = tuple[tuple[str, float], ...]
 """Arrays of which a part of a program has a buffer in memory, not the whole, with the bytes of those of all threads."""
 
@@ -51,10 +53,8 @@ class Known:
     is known of one."""
     footprints: dict[Names, Footprints] = field(default_factory=dict)
     distances: dict[tuple[tuple[Names, Held], ...], list[Far]] = field(default_factory=dict)
-    estimates: dict[tuple[tuple[tuple[Names, Held], ...], int, int], tuple[Node, Estimate]] = field(
-        default_factory=dict
-    )
-    """By what all parts are, the place among them, and the identity of its tree, which is kept."""
+    estimates: dict[tuple[int, Around], tuple[Node, Estimate]] = field(default_factory=dict)
+    """Of parts by themselves, by the identity of the tree, which is kept, and what it takes from what runs around."""
     handed: dict[tuple[tuple[tuple[Names, Held], ...], int], list[Estimate]] = field(default_factory=dict)
     """By what all parts are and the number of threads."""
     held: dict[tuple[int, int], tuple[Node, Held]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class TreeEstimator:
 
 
 def tree_estimator(
-    scop: Scop, nests: Sequence[Nest], together: Sequence[Nest], machine: Machine, threads: int
+    scop: Scop, nests: Sequence[Nest], together: Sequence[Nest], machine: Machine, threads: int, known: Known
 ) -> TreeEstimator:
     """Estimates of schedule trees of neighbouring nests. `nests`: all of the program's, in their order."""
     names = {nest.name for nest in together}
@@ -206,7 +206,7 @@ def tree_estimator(
             parts.append(nest.statements)
         elif nest is together[0]:
             parts.append(region)
-    place, known = parts.index(region), Known()
+    place = parts.index(region)
     far = distances(scop, parts, machine, known)[place]
     handed = handed_over(scop, parts, machine, threads, known)[place]
     return TreeEstimator(footprints_of(scop, region), machine, threads, far, handed)
@@ -222,17 +222,16 @@ def program_estimate(scop: Scop, tree: InOrder, machine: Machine, threads: int, 
     held = [_held(scop, part, threads, kept) for part in tree.children]
     far = distances(scop, parts, machine, kept, held)
     handed = handed_over(scop, parts, machine, threads, kept, held)
-    whole = tuple((_names(part), own) for part, own in zip(parts, held, strict=True))
     total = Estimate({})
     for place, part in enumerate(tree.children):
-        key = whole, place, id(part)
+        key = id(part), tuple((name, reached(far[place], name, machine)) for name in sorted(far[place]))
         if key not in kept.estimates:
             found = part_estimate(scop, own[place], part, machine, threads, far[place], kept)
             for kernel in around[place]:
                 fused = _footprints(scop, kernel.fused, kept)
                 found += inside_estimate(fused, kernel, machine, threads, far[place])
-            kept.estimates[key] = part, found + handed[place]
-        total += kept.estimates[key][1]
+            kept.estimates[key] = part, found
+        total += kept.estimates[key][1] + handed[place]
     return total
 
 

@@ -20,6 +20,7 @@ from polydl.schedule.loops import LoopTransform, NestLoops, Rows, start
 from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import AnyTransform, Fuse, Merge, Schedule, Vectorize
+from polydl.schedule.transforms.start_from_zero import start_from_zero
 from polydl.schedule.tree import Node, TreeTransform, kernels, with_kernels
 
 
@@ -113,11 +114,27 @@ class Ordered:
             found = transform.applied(found)
         return found
 
-    def with_group(self, group: Group) -> Node:
-        """The tree with what is fused into its microkernel. Raises IllegalVariant where it has none."""
-        if self.loops is None or self.loops.kernel is None:
+    @cached_property
+    def _running(self) -> dict[tuple[object, ...], tuple[Group | None, Node]]:
+        """What `running` made, and the groups, by which it is known, so that they stay."""
+        return {}
+
+    def running(self, group: Group | None, zeroing: Statement | None) -> Node:
+        """The tree with what is fused into its microkernel, and with the zeros that this starts from: one object for
+        all variants in which they are the same, of which estimates and checks are made once. Raises IllegalVariant
+        where it has no microkernel to fuse into."""
+        if group is not None and (self.loops is None or self.loops.kernel is None):
             raise IllegalVariant(f"nothing can be fused into {self.name}: it has no microkernel")
-        return with_kernels(self.tree, {kernel: replace(kernel, group=group) for kernel in kernels(self.tree)})
+        if group is None and zeroing is None:
+            return self.tree
+        inside = () if group is None else (group.before, group.after)
+        key = tuple(tuple(id(fused.nest) for fused in several) for several in inside), zeroing and zeroing.name
+        if key not in self._running:
+            tree = self.tree
+            if group is not None:
+                tree = with_kernels(tree, {kernel: replace(kernel, group=group) for kernel in kernels(tree)})
+            self._running[key] = group, tree if zeroing is None else start_from_zero(tree, zeroing)
+        return self._running[key][1]
 
     def after(self, transform: Transform) -> Ordered:
         """This with one transform more. Raises InputError where it does not fit."""

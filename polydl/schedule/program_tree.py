@@ -9,7 +9,7 @@ from polydl.base.errors import IllegalVariant
 from polydl.schedule.fusion_groups import groups_by_place
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.transforms.merge import merged
-from polydl.schedule.transforms.start_from_zero import start_from_zero, zeroes_all
+from polydl.schedule.transforms.start_from_zero import zeroes_all
 from polydl.schedule.tree import Node
 from polydl.schedule.tree import Sequence as InOrder
 
@@ -24,8 +24,8 @@ def program_tree(parts: Sequence[Ordered]) -> InOrder:
     for place, part in enumerate(parts):
         if part.name in zeros.values() or part.into is not None:
             continue
-        node = part.with_group(groups[place]) if place in groups else part.tree
-        found.append((part, start_from_zero(node, statements[zeros[part.name]]) if part.name in zeros else node))
+        zeroing = statements[zeros[part.name]] if part.name in zeros else None
+        found.append((part, part.running(groups.get(place), zeroing)))
     return InOrder(tuple(_sharing_loops(found)))
 
 

@@ -21,7 +21,7 @@ from polydl.options import Options
 from polydl.rank.block_shapes import register_blocks_for
 from polydl.rank.estimator import Estimator
 from polydl.rank.plain import Work
-from polydl.rank.whole import tree_estimator
+from polydl.rank.whole import Known, tree_estimator
 from polydl.rewrite.canonical import Canonical, canonical
 from polydl.schedule.limits import SPACES, Limits
 from polydl.schedule.loops import NestLoops
@@ -159,6 +159,7 @@ def ways(
     blocked = {name for name, made in structures.items() if any(one.kernel is not None for one in made)}
     asking = {nest.name for nest in parts if any(Work(scop, s).asks for s in nest.statements)}
     regions: list[RegionWays] = []
+    touched = Known()
     pieces = [
         (wanted and not small.issuperset(nest.name for nest in together), together)
         for wanted, together in segments(parts, found, blocked, asking)
@@ -172,7 +173,7 @@ def ways(
         alone: list[list[NestChoice]] = []
         if wants_schedule:
             hung = at_once if len(together) > 1 else one_by_one
-            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps, hung)
+            trees, reasons = _trees(scop, parts, together, found, machine, threads, o, TREES, steps, hung, touched)
             steps.finish(searched_steps)
             given_up += reasons
             if reasons and len(together) > 1:
@@ -180,7 +181,9 @@ def ways(
                 share = TREES // len(together) // 2
                 steps.more((share + o.effort.checks) * len(together))
                 for nest in together:
-                    own, more = _trees(scop, parts, [nest], found, machine, threads, o, share, steps, one_by_one)
+                    own, more = _trees(
+                        scop, parts, [nest], found, machine, threads, o, share, steps, one_by_one, touched
+                    )
                     steps.finish(share + o.effort.checks)
                     alone.append(own)
                     given_up += more
@@ -202,9 +205,10 @@ def _trees(
     most: int,
     steps: _Steps,
     hung: set[int],
+    touched: Known,
 ) -> tuple[list[NestChoice], list[str]]:
     statements = [s for n in together for s in n.statements]
-    estimate = tree_estimator(scop, parts, together, machine, threads)
+    estimate = tree_estimator(scop, parts, together, machine, threads, touched)
     return candidates(
         scop,
         statements,

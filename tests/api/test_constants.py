@@ -146,11 +146,17 @@ def test_pragmas_say_the_same() -> None:
     np.testing.assert_array_equal(kernel(*data(3)), expected(*data(3)))
 
 
+def test_what_no_microkernel_reads_needs_no_copy() -> None:
+    """The weights of a layer with one output in bfloat16, say, or a bias."""
+    kernel = compiled(constant=["b", "W"])
+    assert kernel.made.packed == ("W",)
+    np.testing.assert_array_equal(kernel(*data(3)), expected(*data(3)))
+
+
 @pytest.mark.parametrize(
     ("constant", "why"),
     [
         ("X", "no array that layers is given"),
-        ("b", "not read by a contraction"),
         ("y", "is written"),
         ("m", "no array"),
     ],

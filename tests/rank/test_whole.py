@@ -10,7 +10,7 @@ from polydl.dependences.nests import nests
 from polydl.rank.estimator import Estimator
 from polydl.rank.streams import UNDER_WAY
 from polydl.rank.traffic import TrafficRanker
-from polydl.rank.whole import distances, handed_over, program_estimate
+from polydl.rank.whole import Known, distances, handed_over, program_estimate
 from polydl.schedule.ordered import ordered
 from polydl.schedule.part_storage import part_storage
 from polydl.schedule.program_tree import program_tree
@@ -48,6 +48,22 @@ def test_a_buffer_is_touched_not_the_array(tmp_path: Path, machine: Machine) -> 
     assert whole - held == pytest.approx(4 * 1024 * ROWS - 2 * buffer.bytes)
     one, other = (program_estimate(found.scop, tree, machine, 2) for tree in (shared, apart))
     assert one.score < other.score
+
+
+def test_estimates_that_are_kept_are_those_made_anew(tmp_path: Path, machine: Machine) -> None:
+    """Of parts that several programs have in common, whatever else runs around them."""
+    found = program(tmp_path, BODY, sizes=(ROWS, 1024, 16))
+    three = nests(found.scop, found.dependences)
+    alone = [ordered(nest, (Parallelize(("i",)),)) for nest in three]
+    shared = [ordered(nest, (Parallelize(("i",)), Merge(three[0].name, 1))) for nest in three[:2]]
+    kept = Known()
+    for parts in (alone, [*shared, alone[2]], alone):
+        tree = program_tree(parts)
+        again = program_estimate(found.scop, tree, machine, 2, kept)
+        assert again == program_estimate(found.scop, tree, machine, 2)
+    around = [about for (_, about), (part, _) in kept.estimates.items() if part is alone[2].tree]
+    assert len(kept.estimates) == 4 + len(around) - 1
+    assert len(around) == len(set(around)) >= 1
 
 
 def test_what_other_threads_wrote_is_waited_for(tmp_path: Path, machine: Machine) -> None:

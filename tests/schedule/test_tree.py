@@ -98,6 +98,8 @@ def test_a_program_is_a_sequence(tmp_path: Path) -> None:
     inside = Ordered.nest(relu).after(Fuse("S0"))
     assert check(scop, program_tree([heavy, inside, region]), found) is None
     assert "S2" in (check(scop, program_tree([region, heavy, inside]), found) or "")
+    first, again, without = (program_tree(parts).children[0] for parts in ([heavy, inside], [heavy, inside], [heavy]))
+    assert first is again is not without
 
 
 def test_only_a_microkernel_takes_other_statements_in(tmp_path: Path) -> None:
@@ -107,7 +109,7 @@ def test_only_a_microkernel_takes_other_statements_in(tmp_path: Path) -> None:
     parts = [Ordered.nest(gemm), inside, Ordered.nest(column)]
     (group,) = groups_of(parts).values()
     with pytest.raises(IllegalVariant, match="no microkernel"):
-        parts[0].with_group(group)
+        parts[0].running(group, None)
     with pytest.raises(IllegalVariant, match="no microkernel"):
         program_tree(parts)
 
