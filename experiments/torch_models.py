@@ -1,19 +1,24 @@
 """Models in this file: eager PyTorch, Inductor with freezing and `backend="polydl"`, timed in turns.
 
     python experiments/torch_models.py [MODEL …] [--batch 16] [--rounds 15] [--tune] [--train] [--no-inductor]
+                                       [--autotune] [--rows FILE.jsonl]
 
 Prints the median of each in milliseconds, and how polydl stands to the others. Weights are random. `--prepare` compiles
 and checks only, so that a later run finds everything in the caches. `--train`: forward and gradients of all parameters
-and inputs, in evaluation mode, nothing else; Inductor does not freeze weights then.
+and inputs, in evaluation mode, nothing else; Inductor does not freeze weights then. `--autotune` times Inductor's
+max-autotune, too. With `--rows` a row is written when it is there, and a later run goes on from the file. Models of
+torchvision, timm and transformers are there where these packages are installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,8 @@ from polydl.torch_backend.graph_report import GraphReport
 Inputs = tuple[Tensor, ...]
 PAUSE = 0.02
 """Least seconds of one sample."""
+PEERS: dict[str, dict[str, Any]] = {"inductor": {}, "max-autotune": {"mode": "max-autotune"}}
+"""What `torch.compile` is asked for with Inductor."""
 
 
 class Attention(nn.Module):
@@ -319,6 +326,35 @@ def tokens(n: int, count: int) -> Tensor:
 Maker = Callable[[int], tuple[nn.Module, Inputs]]
 """A module and its inputs, for a batch."""
 
+
+class LastState(nn.Module):
+    """The last hidden states of a model of transformers."""
+
+    def __init__(self, config: str, **sizes: Any) -> None:
+        super().__init__()
+        library = importlib.import_module("transformers")
+        self.model = library.AutoModel.from_config(getattr(library, config)(**sizes))
+
+    def forward(self, words: Tensor) -> Tensor:
+        found: Tensor = self.model(words, use_cache=False).last_hidden_state
+        return found
+
+
+def of_torchvision(name: str) -> Maker:
+    """A model of torchvision's without weights."""
+    return lambda n: (getattr(importlib.import_module("torchvision.models"), name)(weights=None), image(n, 224))
+
+
+def of_timm(name: str) -> Maker:
+    """A model of timm's without weights."""
+    return lambda n: (importlib.import_module("timm").create_model(name, pretrained=False), image(n, 224))
+
+
+def of_transformers(config: str, **sizes: Any) -> Maker:
+    """A model of transformers' with the sizes of a configuration, but for those that are given."""
+    return lambda n: (LastState(config, **sizes), (tokens(n, 128),))
+
+
 MODELS: dict[str, Maker] = {
     "mlp": lambda n: (mlp(512, 10), (torch.randn(n, 512),)),
     "transformer block": lambda n: (TransformerBlock(256, 4), (torch.randn(n, 128, 256),)),
@@ -337,6 +373,15 @@ MODELS: dict[str, Maker] = {
     "BERT-base": lambda n: (Bert(), (tokens(n, 128), torch.full((n,), 100))),
     "GPT-2 prefill": lambda n: (Gpt(), (tokens(n, 128),)),
     "GPT-2 decode": lambda n: (GptStep(), (tokens(n, 1), torch.randn(12, 2, n, 12, 128, 64))),
+    "torchvision ResNet-18": of_torchvision("resnet18"),
+    "torchvision EfficientNet-B0": of_torchvision("efficientnet_b0"),
+    "torchvision ShuffleNetV2": of_torchvision("shufflenet_v2_x1_0"),
+    "torchvision DenseNet-121": of_torchvision("densenet121"),
+    "timm ViT-Tiny": of_timm("vit_tiny_patch16_224"),
+    "timm MLP-Mixer": of_timm("mixer_s16_224"),
+    "timm ConvNeXt-Atto": of_timm("convnext_atto"),
+    "transformers DistilBERT": of_transformers("DistilBertConfig"),
+    "transformers GPT-2": of_transformers("GPT2Config", n_layer=6),
     "small ResNet": lambda n: (resnet((1, 1), 16), image(n, 32)),
     "small BERT": lambda n: (Bert(2, 64, 4), (tokens(n, 12), torch.full((n,), 9))),
     "small GPT-2": lambda n: (Gpt(2, 64, 4), (tokens(n, 12),)),
@@ -374,9 +419,9 @@ def gradients(way: Callable[..., Tensor], model: nn.Module) -> Callable[..., tup
 
 
 def compared(
-    name: str, make: Maker, batch: int, rounds: int, tune: bool, train: bool, inductor: bool
+    name: str, make: Maker, batch: int, rounds: int, tune: bool, train: bool, peers: Sequence[str]
 ) -> dict[str, float]:
-    """Median milliseconds by way; without rounds an empty one, after checking."""
+    """Median milliseconds by way, eager PyTorch, polydl and the peers; without rounds an empty one, after checking."""
     torch.manual_seed(0)
     torch.compiler.reset()
     model, inputs = make(batch)
@@ -385,11 +430,10 @@ def compared(
     options = {"tune": tune, "report": reports.append}
     ways: dict[str, Callable[..., Any]] = {
         "eager": model,
-        "inductor": torch.compile(model, backend="inductor"),
         "polydl": torch.compile(model, backend="polydl", options=options),  # type: ignore[arg-type]
     }
-    if not rounds or not inductor:
-        del ways["inductor"]
+    if rounds:
+        ways |= {peer: torch.compile(model, backend="inductor", **PEERS[peer]) for peer in peers}
     if train:
         ways = {k: gradients(way, model) for k, way in ways.items()}
     with torch.set_grad_enabled(train):
@@ -412,10 +456,16 @@ def compared(
     return {k: 1e3 * statistics.median(v) for k, v in samples.items()}
 
 
+def _is_there(name: str) -> bool:
+    """Whether the package that a model's name begins with is installed; True for those of this file."""
+    package = name.split()[0]
+    return package not in ("torchvision", "timm", "transformers") or find_spec(package) is not None
+
+
 def main(models: Mapping[str, Maker], doc: str | None, batch: int) -> None:
     """The command: `models` are those that it knows, `batch` is that without `--batch`."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [name for name in models if not name.startswith("small")]
+    names = [name for name in models if not name.startswith("small") and _is_there(name)]
     parser.add_argument("models", nargs="*", default=names, metavar="MODEL")
     parser.add_argument("--batch", type=int, default=batch)
     parser.add_argument("--rounds", type=int, default=15)
@@ -424,18 +474,21 @@ def main(models: Mapping[str, Maker], doc: str | None, batch: int) -> None:
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--rows", type=Path, metavar="JSONL", help="where rows are added; those it has are not made")
     parser.add_argument("--inductor", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--autotune", action="store_true")
     given = parser.parse_args()
     torch._inductor.config.freezing = not given.train
     polydl.torch_backend.register()
     rows = RowFile(given.rows, ("model", "batch", "ways", "eager", "polydl")) if given.rows else None
     ways = f"{'tuned' if given.tune else 'untuned'} {'training' if given.train else 'inference'}"
-    known = {(row["model"], row["batch"], row["ways"]) for row in rows.rows()} if rows else set()
+    peers = ["inductor"] * given.inductor + ["max-autotune"] * given.autotune
+    complete = [row for row in rows.rows() if row.keys() >= set(peers)] if rows else []
+    known = {(row["model"], row["batch"], row["ways"]) for row in complete}
     for name in given.models:
         if (name, given.batch, ways) in known and not given.prepare:
             print(f"{name:18} is in {given.rows}", flush=True)
             continue
         rounds = 0 if given.prepare else given.rounds
-        found = compared(name, models[name], given.batch, rounds, given.tune, given.train, given.inductor)
+        found = compared(name, models[name], given.batch, rounds, given.tune, given.train, peers)
         if found:
             if rows:
                 times = {k: round(v, 4) for k, v in found.items()}

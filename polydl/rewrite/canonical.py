@@ -27,6 +27,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.rewrite.around_products import around_products
 from polydl.rewrite.borders import apart, borders, borders_stay
+from polydl.rewrite.columns import columns
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.digits import digits
 from polydl.rewrite.expand import expand, results_of_sums
@@ -111,6 +112,7 @@ def canonical(
     order += [first_iterations] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
+        order += [columns]
         order += [lambda one: strips(one, reassociate=reassociate)]
         order += [results_of_blocks, terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]

@@ -348,13 +348,25 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
 def _faster_in_pytorch(group: Group, code: GroupCode) -> str | None:
     """Why a group whose time is nearly all in sums of products, for which PyTorch has a library, is left to that."""
     operators = {getattr(one.target, "overloadpacket", None) for one in group.nodes}
-    if group.work < _HEAVY or operators.isdisjoint(_PRODUCTS) or _reads_once(group):
+    if group.work < _HEAVY or not any(map(_is_product_of_matrices, group.nodes)) or _reads_once(group):
         return None
     if not code.kernels:
         return "no microkernel fits its products: PyTorch's library is faster"
     if _ATTENTION in operators and sum(group.scratch) > _IN_CACHE and not code.shared:
         return "its nests share no loops, and what passes between them fits no cache: PyTorch's kernel is faster"
     return None
+
+
+def _is_product_of_matrices(node: fx.Node) -> bool:
+    """Whether an operator sums products that libraries have blocks for: each factor is in many sums. In a convolution
+    with one channel of outputs for each group, a weight meets the pixels of one channel alone."""
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet is not torch.ops.aten.convolution:
+        return packet in _PRODUCTS
+    weight, transposed, groups = node.args[1], node.args[6], node.args[8]
+    assert isinstance(weight, fx.Node) and isinstance(groups, int)
+    sizes = weight.meta["val"].shape
+    return int(sizes[1] if transposed else sizes[0] // groups) > 1
 
 
 def _reads_once(group: Group) -> bool:

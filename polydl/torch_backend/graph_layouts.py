@@ -7,9 +7,9 @@ after:     y = convolution(clone(x), w')       x, y: [row][column][channel]
 invariant: what leaves the graph has the strides that it had
 
 The vectors of a convolution's loops are output channels then, whatever its stride and however narrow its image; pixels
-are single elements that are broadcast, so that nothing is copied to be read with a stride; and a depthwise convolution
-reads vectors of neighbours. (oneDNN and Inductor lay images out so as well.) Operators between convolutions take over
-the layout of what they read, as in eager PyTorch.
+are single elements that are broadcast, so that nothing is copied to be read with a stride. (oneDNN and Inductor lay
+images out so as well.) Operators between convolutions take over the layout of what they read, as in eager PyTorch, and
+so does a depthwise convolution, which reads vectors of neighbours in both.
 
 Weights of these and of products of matrices:
 
@@ -106,6 +106,12 @@ def _has_vectors(node: fx.Node) -> bool:
     return bool(groups == 1 or groups == image.shape[1] == weight.shape[0])
 
 
+def _is_planar_depthwise(node: fx.Node) -> bool:
+    """Whether a convolution has a weight of its own for each channel, and reads them one after the other."""
+    image, weight = node.args[0].meta["val"], node.args[1].meta["val"]  # type: ignore[union-attr]
+    return weight.shape[1] == 1 < image.shape[1] and not image.is_contiguous(memory_format=torch.channels_last)
+
+
 def _in_rows(image: torch.Tensor) -> bool:
     return image.is_contiguous() or image.is_contiguous(memory_format=torch.channels_last)
 
@@ -159,7 +165,7 @@ class _LaidOut:
     def _call(self, node: fx.Node) -> fx.Node:
         made = self.graph.node_copy(node, self._copies.__getitem__)
         with self.graph.inserting_before(made):
-            if node in self._images:
+            if node in self._images and not _is_planar_depthwise(made):
                 made.args = (self._last(made.args[0]), self._window_panels(made.args[1]), *made.args[2:])
             elif node in self._products:
                 place = _PRODUCTS[node.target]

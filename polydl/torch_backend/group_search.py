@@ -30,6 +30,8 @@ from polydl.base.recursion import deep
 from polydl.base.resources import header_flags
 from polydl.measure import Toolchain
 from polydl.measure.compiler import find_compiler, link_flags, run_compiler
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.strides import known_strides
 from polydl.options import Options
 from polydl.pipeline import optimize
 from polydl.results import OptimizeResult as Result
@@ -113,12 +115,18 @@ def searched(job: Job) -> Searched:
 def optimized(job: Job) -> Searched:
     """Without timing in the small space: its first variant is hardly ever estimated to take longer than that of the
     default space, which takes two to four times as long to search. Where it would take lines of memory apart, as the
-    columns of a matrix do, isl's schedulers are asked for another order of the loops."""
+    columns of a matrix do, isl's schedulers are asked for another order of the loops; where it reads along one loop and
+    writes along another, for which squares of vectors need tiles, the default space is searched."""
     if job.how == "measured":
         return _searched(job, _optimized(job, "default", Effort()))
     found = _optimized(job, "small", _UNTUNED)
+    others: list[tuple[str, Effort]] = []
     if _takes_lines_apart(job, found):
-        other = _optimized(job, "small", Effort())
+        others.append(("small", Effort()))
+    if any(_turns(one.program, s) for one in _chosen(found[0]) for s in one.program.statements):
+        others.append(("default", _UNTUNED))
+    for space, effort in others:
+        other = _optimized(job, space, effort)
         if _predicted(other) < _predicted(found):
             found = other
     return _searched(job, found)
@@ -152,6 +160,18 @@ def _takes_lines_apart(job: Job, found: tuple[Result, Told]) -> bool:
         and all(s.depth <= _SHALLOW for s in one.program.statements) and not any(kernels(one.tree))
         for one in _chosen(found[0])
     )  # fmt: skip
+
+
+def _turns(scop: Scop, statement: Statement) -> bool:
+    """Whether a statement in a few loops writes neighbours along one of them and reads neighbours along another."""
+    if not isinstance(statement.body, Assignment) or not 2 <= statement.depth <= _SHALLOW:
+        return False
+    moves = [(access.write, known_strides(scop, statement, access)) for access in statement.accesses]
+    written = {loop for write, by in moves if write and by is not None for loop in by if by[loop] == 1}
+    return any(
+        not write and by is not None and 1 in by.values() and any(by[loop] not in (0, 1) for loop in written)
+        for write, by in moves
+    )
 
 
 def _predicted(found: tuple[Result, Told]) -> float:

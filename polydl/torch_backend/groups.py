@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 
+import torch
 from torch import fx
 
 from polydl.torch_backend.chained_groups import PRODUCTS, Link, chains, one_of
@@ -234,6 +235,8 @@ def _joined(
         point = _point(node, probe, group)
         if point is None or not _acyclic(group, sources.keys() & made.keys(), made):
             continue
+        if _turns_image(node, probe.lowered.results[0].place(point), group):
+            continue
         for other in sorted(sources.values(), key=lambda one: -one.number):
             # What the node reads beside both must not wait for one of them: it would wait for the node then.
             waits = any(other.number in one.depends for one in sources.values() if one.number in made)
@@ -244,6 +247,24 @@ def _joined(
         _take(group, node, probe, point, inner)
         return group
     return None
+
+
+def _turns_image(node: fx.Node, place: tuple[Index, ...], group: _Open) -> bool:
+    """Whether neighbours in the node's tensor, whose subscripts these are, are none in that of a convolution of the
+    group. Its vectors would be of pixels instead of channels, and pixels that lie apart are copied for each window: to
+    turn the image behind it moves less."""
+    return any(
+        getattr(one.target, "overloadpacket", None) is torch.ops.aten.convolution
+        and _neighbours(one, group.places[one]) != _neighbours(node, place)
+        for one in group.members
+    )
+
+
+def _neighbours(node: fx.Node, place: tuple[Index, ...]) -> frozenset[Var]:
+    """The variables of the subscript along which elements of a tensor lie side by side."""
+    value = value_of(node)
+    dense = [one for one, size, by in zip(place, value.sizes, value.strides, strict=True) if size > 1 and by == 1]
+    return dense[0].variables if dense else frozenset()
 
 
 def _acyclic(group: _Open, sources: Set[int], made: dict[int, _Open]) -> bool:

@@ -73,6 +73,17 @@ def test_one_layout_between_convolutions() -> None:
     assert all(one[1] == 1 for one in strides(found, torch.ops.aten.convolution.default))
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_a_depthwise_convolution_follows_what_it_reads(first: bool) -> None:
+    def function(x: Tensor, w: Tensor, depthwise: Tensor) -> Tensor:
+        return F.conv2d(F.conv2d(x, w) if first else x, depthwise, padding=1, groups=16)
+
+    x, w, depthwise = torch.randn(2, 16, 9, 9), torch.randn(16, 16, 1, 1), torch.randn(16, 1, 3, 3)
+    found, _ = laid_out(function, x, w, depthwise, weights=2)
+    last = strides(found, torch.ops.aten.convolution.default)[-1]
+    assert (last[1] == 1) == first
+
+
 @pytest.mark.parametrize("end", [
     lambda x: x.flatten(1), lambda x: x.view(2, 4, 4, 6, 6), lambda x: x.permute(0, 2, 3, 1).softmax(-1),
     lambda x: x.transpose(1, 2) * 2, lambda x: (x, x[:, 3]), lambda x: x.reshape(2, -1, 2).sum(1),

@@ -34,6 +34,18 @@ def test_columns_are_added_up_along_rows() -> None:
     assert "polydl1_row_" in group_search.optimized(one).text
 
 
+@pytest.mark.parametrize("rows", [64, 96])
+def test_a_transposing_copy_runs_in_squares(rows: int) -> None:
+    """Of two loops, of which one runs on several threads, as well."""
+    one = job(1, "for (int k = 0; k < ROWS; k++) o[i][k] = m[k][i];")
+    text = one.written.replace("float a[restrict 4096]", f"float m[restrict {rows}][784]")
+    text = text.replace("o[restrict 4096]", f"o[restrict 784][{rows}]").replace("4096", "784")
+    text = text.replace("ROWS", str(rows))
+    found = group_search.optimized(replace(one, written=text, moved=8 * 784 * rows))
+    assert "polydl1_transpose_" in found.text
+    assert "omp parallel for" in found.text
+
+
 def test_workers_give_what_this_process_gives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})

@@ -1,0 +1,167 @@
+"""Columns that each go down lines of memory, side by side: the loop over neighbours innermost, their scalars in a row.
+
+    for j: { s = 0;  for k: s += expf(A[k][j]);  for k: B[k][j] = expf(A[k][j]) / s; }
+
+Along `k` elements lie a line of memory apart, along `j` side by side. With an element of a short array for each `j` in
+place of `s`, every statement runs along `j` (loop interchange after scalar expansion: Padua and Wolfe, "Advanced
+compiler optimizations for supercomputers", CACM 1986), in strips such that each thread has such an array of its own.
+Softmax and norms over other dimensions than the last one are such loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from polydl.dependences.scalars import private_scalars, users
+from polydl.equations.equality import Instances
+from polydl.equations.step import Rule, Step
+from polydl.model import isl
+from polydl.model.isl import quota
+from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage, without_scalar
+from polydl.model.strides import strides_of
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.fusion import moved
+from polydl.rewrite.scratch_array import free_name, is_box
+
+STRIP = 512
+"""Neighbours that share a row of each scalar, at most: some of these rows stay in the first cache together."""
+_LANES = 16
+"""Neighbours from which on it is worth it: a vector of them."""
+
+Loop = tuple[int, ...]
+"""A loop by where it stands: all statements in it have these positions up to its depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns(Rule):
+    """A loop goes into the loops inside of it, its private scalars get an element for each iteration of a strip.
+
+    before:    for j: { s = …;  for k: … s …; }
+    after:     for q: { for r: S[r] = …;  for k: for r: … S[r] …; }                            j = 512 q + r
+    requires:  the scalars are private to the loop; no dependence between its iterations
+    """
+
+    loop: str
+    scalars: tuple[str, ...]
+    places: tuple[tuple[str, int], ...]
+    """(statement, depth of the loop)."""
+
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return {_new_name(n): [(n, _place(before.statement(n), depth).reverse())] for n, depth in self.places}
+
+    def __str__(self) -> str:
+        return f"{self.loop} runs innermost, in strips of {STRIP}, each with a row of {', '.join(self.scalars)}"
+
+
+def columns(scop: Scop) -> Iterator[Step]:
+    """Let columns run side by side (`Columns`). Raises QuotaExceeded."""
+    while True:
+        with quota(f"the columns of {scop.function}"):
+            step = _first(scop)
+        if step is None or step.broken() is not None:
+            return
+        yield step
+        scop = step.after
+
+
+def _first(scop: Scop) -> Step | None:
+    """What is done with the first loop whose iterations are columns; None where there is none."""
+    private: dict[Loop, list[str]] = {}
+    for name, depth in private_scalars(scop).items():
+        if depth:
+            private.setdefault(users(scop, name)[0].position[:depth], []).append(name)
+    for loop, names in private.items():
+        inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+        if _are_columns(scop, inside, len(loop)):
+            return _side_by_side(scop, loop, inside, names)
+    return None
+
+
+def _are_columns(scop: Scop, inside: Sequence[Statement], depth: int) -> bool:
+    """Whether the statements in a loop, whose number of loops this is, touch neighbours along it and go down lines of
+    memory in the loops inside."""
+    own = inside[0].iterators[depth - 1]
+    deeper = [s for s in inside if s.depth > depth]
+    ends = isl.least(inside[0].domain, own), isl.greatest(inside[0].domain, own)
+    if not deeper or (None not in ends and ends[1] - ends[0] + 1 < _LANES):  # type: ignore[operator]
+        return False
+    if any(own in s.descending or not isinstance(s.body, Assignment) or not is_box(s) for s in inside):
+        return False
+    accesses = [(s, a) for s in deeper for a in s.accesses if not scop.arrays[a.array].is_scalar]
+    return bool(accesses) and all(_goes_down(scop, s, a, depth) for s, a in accesses)
+
+
+def _goes_down(scop: Scop, statement: Statement, access: Access, depth: int) -> bool:
+    """Whether an access touches neighbours along a loop, or one element, and no neighbours in the loops inside."""
+    strides = strides_of(scop, statement, access)
+    if strides is None:
+        return False
+    own, *inside = (strides[name] for name in statement.iterators[depth - 1 :])
+    return own in (0, 1) and not any(by in (1, -1) for by in inside)
+
+
+def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Sequence[str]) -> Step:
+    depth = len(loop)
+    rows = {name: free_name(scop, f"{PREFIX}{name}_row") for name in names}
+    made = {s.name: _in_strips(s, inside, depth, rows) for s in inside}
+    arrays = {**scop.arrays, **{row: _row(row, scop.arrays[name]) for name, row in rows.items()}}
+    after = replace(scop, arrays=arrays, statements=tuple(made.get(s.name, s) for s in scop.statements))
+    for name in names:
+        after = without_scalar(after, name)
+    places = tuple((s.name, depth) for s in inside)
+    return Step(Columns(inside[0].iterators[depth - 1], tuple(names), places), scop, after)
+
+
+def _row(name: str, scalar: Array) -> Array:
+    """A row of a scalar, of which each thread has one."""
+    extent = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), STRIP))
+    return Array(name, scalar.element, (extent,), Storage.REGION, f"{scalar.element.c} {name}[{STRIP}]")
+
+
+def _in_strips(old: Statement, inside: Sequence[Statement], depth: int, rows: Mapping[str, str]) -> Statement:
+    """A statement of a loop with elements of rows in place of scalars, and with that loop innermost."""
+    place = _place(old, depth)
+    name, iterators = isl.range_name(place), _iterators(old, depth)
+    like = moved(replace(old, name=name), place, iterators, _position(old, inside, depth), old.descending).statement
+    last = [isl.PwAff.from_aff(isl.coordinates(like.domain)[-1])]
+    accesses = []
+    for access in like.accesses:
+        if access.array in rows:
+            element = isl.multi(like.domain.get_space(), rows[access.array], ("a0",), last)
+            relation = isl.Map.from_multi_pw_aff(element).intersect_domain(like.domain)
+            access = replace(access, array=rows[access.array], relation=relation)
+        accesses.append(access)
+    return replace(like, accesses=tuple(accesses))
+
+
+def _position(statement: Statement, inside: Sequence[Statement], depth: int) -> tuple[int, ...]:
+    """Where a statement stands when the loop runs innermost: with those beside it in one loop, if they are all there is
+    in the loop around them."""
+    position = statement.position
+    beside = [s for s in inside if s.position[: statement.depth] == position[:-1]]
+    if statement.depth > depth and all(s.depth == statement.depth for s in beside):
+        return (*position[:-1], 0, position[-1])
+    return (*position, 0)
+
+
+def _new_name(name: str) -> str:
+    return f"{name}n"
+
+
+def _iterators(statement: Statement, depth: int) -> tuple[str, ...]:
+    """The loop over strips in the loop's place, and that over neighbours at the end."""
+    name = statement.iterators[depth - 1]
+    inner = next(n for n in (f"{name}{k}" for k in range(len(statement.iterators) + 1)) if n not in statement.iterators)
+    return (*statement.iterators, inner)
+
+
+def _place(statement: Statement, depth: int) -> isl.Map:
+    """{ S[…, j, k…] -> Sn[…, q, k…, r] : j = STRIP q + r }"""
+    values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
+    strip = isl.floor_div(values[depth - 1], STRIP)
+    inner = values[depth - 1].sub(strip.scale_val(isl.value(STRIP)))
+    functions = [*values[: depth - 1], strip, *values[depth:], inner]
+    made = isl.multi(statement.domain.get_space(), _new_name(statement.name), _iterators(statement, depth), functions)
+    return isl.Map.from_multi_pw_aff(made).intersect_domain(statement.domain)
