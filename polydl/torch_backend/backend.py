@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ def polydl(
     Raises InputError for an unknown mode or option, naming the known ones.
     """
     o = read(mode, options)
+    if o.threads is None:
+        # Where OpenMP binds threads to cores, the one that asks may use one core alone.
+        o = replace(o, threads=torch.get_num_threads())
     partition = min_cut_rematerialization_partition if o.partition == "min-cut" else default_partition
     made = aot_autograd(
         fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition

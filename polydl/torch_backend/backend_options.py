@@ -39,8 +39,8 @@ class BackendOptions:
     strict: bool = False
     """Whether an operator or a group that would be left to eager PyTorch is an error."""
     threads: int | None = None
-    """Threads that variants are ranked for; None: the cores that this process may use. How many run a call is
-    `torch.set_num_threads`."""
+    """Threads that variants are ranked for; None: as many as `torch.get_num_threads` says, or, where C is exported, the
+    cores that this process may use. How many run a call is `torch.set_num_threads`."""
     reassociate: bool = True
     """Whether sums may be added up in another order."""
     fast_math: bool = False

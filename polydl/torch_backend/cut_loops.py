@@ -1,11 +1,11 @@
-"""Loops are cut where a choice between elements of tensors changes.
+"""Loops are cut where a choice between elements of tensors, or an element and a constant, changes.
 
 before:    for j in [0, 7): o[i][j] = j < 4 ? a[i][j] : b[i][j - 4]
 after:     for j in [0, 4): o[i][j] = a[i][j];  for j in [0, 3): o[i][j + 4] = b[i][j]
 requires:  the condition depends on one loop's variable alone
 
-Rows of concatenated tensors are copied as they lie then. A constant in place of an element, such as a zero around an
-image, stays a condition: it costs a mask, and pieces of one iteration each would cost more.
+Rows of concatenated tensors are copied as they lie then, and so are those of an image with zeros around it: a load
+under a condition is one that compilers do not make vectors of.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class _Cutter:
 
 
 def _places(loop: Loop) -> list[int]:
-    """Values of a loop's variable from which on a choice between elements of tensors is another one."""
+    """Values of a loop's variable from which on a choice that reads a tensor is another one."""
     if loop.begin != ZERO or loop.end != number(loop.var.extent):
         return []
     found: set[int] = set()
     for value in (value for one in statements(loop.body) for value in values(one)):
         for part in parts(value):
             match part:
-                case Op("?:", (condition, *arms), _) if all(map(_reads_tensor, arms)):
+                case Op("?:", (condition, *arms), _) if any(map(_reads_tensor, arms)):
                     found.update(place for test in _tests(condition) for place in _change(test, loop.var))
     return sorted(place for place in found if 0 < place < loop.var.extent)
 

@@ -35,7 +35,9 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...], int, int]] = {
     "halves turned": (turned, (HALVES,), 0, 2),
     "rows of both": (softmax, (X, Y), 0, 2),
     "eleven": (lambda *all_of: torch.cat(all_of, -1) * 2, (X,) * 11, 10, 1),
-    "zeros around": (lambda x: F.pad(x, (1, 1)), (X,), 1, 1),
+    "zeros around": (lambda x: F.pad(x, (1, 1)), (X,), 0, 3),
+    "zeros around an image": (lambda x: F.pad(x, (2, 1, 0, 3)) * 2, (X,), 0, 4),
+    "without its ends": (lambda x: F.pad(x, (-1, -2, 1, 1), value=3.0), (X,), 0, 3),
 }
 """What is computed, of what, how many conditions its code has, and how many stores to its result."""
 

@@ -138,3 +138,17 @@ def test_explain_names_graphs_and_reasons() -> None:
     reasons = {one.target: one for one in graph.eager}
     assert reasons["aten.sort.default"].place.partition(":")[0].endswith("test_entry.py")
     assert "aten.sort.default" in str(found)
+
+
+def test_code_is_for_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With OMP_PROC_BIND a process may use one core as soon as OpenMP has threads."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    backend = import_module("polydl.torch_backend.backend")
+    seen: list[int | None] = []
+    monkeypatch.setattr(backend, "_boxed", lambda o, **_: seen.append(o.threads))
+    monkeypatch.setattr(backend, "aot_autograd", lambda **_: lambda gm, _: gm)
+    module = torch.fx.symbolic_trace(torch.nn.ReLU())
+    polydl(module, [torch.randn(3)])
+    polydl(module, [torch.randn(3)], options={"threads": 1})
+    assert seen == [2, 2, 1, 1]
