@@ -57,26 +57,23 @@ class Columns(Rule):
 
 def columns(scop: Scop) -> Iterator[Step]:
     """Let columns run side by side (`Columns`). Raises QuotaExceeded."""
-    while True:
-        with quota(f"the columns of {scop.function}"):
-            step = _first(scop)
-        if step is None or step.broken() is not None:
-            return
+    while (step := next((one for one in _steps(scop) if one.broken() is None), None)) is not None:
         yield step
         scop = step.after
 
 
-def _first(scop: Scop) -> Step | None:
-    """What is done with the first loop whose iterations are columns; None where there is none."""
+def _steps(scop: Scop) -> Iterator[Step]:
+    """What may be done with each loop whose iterations are columns, one of them at a time."""
     private: dict[Loop, list[str]] = {}
     for name, depth in private_scalars(scop).items():
         if depth:
             private.setdefault(users(scop, name)[0].position[:depth], []).append(name)
     for loop, names in private.items():
         inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
-        if _are_columns(scop, inside, len(loop)):
-            return _side_by_side(scop, loop, inside, names)
-    return None
+        with quota(f"the columns of {scop.function}"):
+            step = _side_by_side(scop, loop, inside, names) if _are_columns(scop, inside, len(loop)) else None
+        if step is not None:
+            yield step
 
 
 def _are_columns(scop: Scop, inside: Sequence[Statement], depth: int) -> bool:

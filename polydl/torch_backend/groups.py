@@ -261,9 +261,10 @@ def _turns_image(node: fx.Node, place: tuple[Index, ...], group: _Open) -> bool:
 
 
 def _neighbours(node: fx.Node, place: tuple[Index, ...]) -> frozenset[Var]:
-    """The variables of the subscript along which elements of a tensor lie side by side."""
-    value = value_of(node)
-    dense = [one for one, size, by in zip(place, value.sizes, value.strides, strict=True) if size > 1 and by == 1]
+    """The variables of the subscript along which elements of a node's tensor, or of its first one, lie side by side."""
+    value = node.meta["val"]
+    tensor = value[0] if isinstance(value, list | tuple) else value
+    dense = [one for one, size, by in zip(place, tensor.shape, tensor.stride(), strict=True) if size > 1 and by == 1]
     return dense[0].variables if dense else frozenset()
 
 
