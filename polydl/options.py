@@ -155,8 +155,9 @@ class Options:
     )
     budget: float | None = option(
         20.0,
-        "Seconds for compiling, checking and timing a file's variants, runs of the original not counted: those not "
-        "begun when they are spent are left out; none: no limit.",
+        "Seconds for compiling, checking and timing a file's variants, runs of the original not counted, and for code "
+        "for other sizes: variants not begun when they are spent are left out, and with less than 20 for each region "
+        "fewer ways are compared at fewer sizes; none: no limit.",
         ("optimize",),
         metavar="SECONDS|none",
         read=seconds,

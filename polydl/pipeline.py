@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Unpack
 
 from polydl.base.collecting import rarely_collected
+from polydl.base.effort import Effort
 from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, ToolchainError
 from polydl.base.output_files import output_path, write
 from polydl.base.recursion import deep
@@ -257,10 +258,11 @@ def optimize(
     target = output_path(program.source.path, output) if output is not None or (run and not in_memory) else None
     program = replace(program, scops=one_region_each(program.scops, o.prepack))
     check_names(program.scops, o.data)
+    reading = time.perf_counter() - begin
     weight = sum(scop.weight for scop in program.scops)
-    part = o.effort.part(weight)
-    o = o.changed(effort=o.effort.of_file(weight))
     budget = math.inf if o.budget is None else o.budget
+    less = _less(program.scops, o.effort, budget)
+    o = o.changed(effort=o.effort.of_file(weight).within(budget / max(1, len(program.scops))))
     done: list[Optimized] = []
     failed: list[tuple[Scop, PolyDLError]] = []
     for scop in program.scops:
@@ -273,6 +275,7 @@ def optimize(
             failed.append((scop, error))
     if not done:
         raise failed[0][1]
+    checking = time.perf_counter()
     pieces = [(d.ranking.scop, d.code) for d in done]
     text = splice(
         program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
@@ -283,6 +286,7 @@ def optimize(
         diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
         if not diagnostics.ok:
             raise ToolchainError(f"the output does not compile: {diagnostics.message}")
+    checking = time.perf_counter() - checking
     if o.curve:
         spent = sum(d.report.spent for d in done if d.report is not None)
         rest = max(0.0, budget - spent) / 2 / len(done)
@@ -293,9 +297,10 @@ def optimize(
     total = time.perf_counter() - begin
     reports = [d.report for d in done if d.report is not None]
     seconds = {
-        "analysis": sum(d.analysis_seconds for d in done),
-        "compile": sum(r.compile_seconds for r in reports),
+        "analysis": reading + sum(d.analysis_seconds for d in done),
+        "compile": checking + sum(r.compile_seconds for r in reports),
         "measure": sum(r.verify_seconds + r.measure_seconds for r in reports),
+        "other sizes": sum(d.others_seconds for d in done),
         "total": total,
     }
     without = {name: value for name, value in o.tuned.items() if name not in given.sizes}
@@ -303,15 +308,22 @@ def optimize(
         *(_unread(why, why.span) for why in program.unread),
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, _less(program.scops, part))
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less)
 
 
-def _less(scops: Sequence[Scop], part: float) -> str:
+def _less(scops: Sequence[Scop], effort: Effort, budget: float) -> str:
+    """How much less is done than in small files without a limit, for people; empty: nothing."""
     statements = [statement for scop in scops for statement in scop.statements]
     accesses = sum(len(statement.accesses) for statement in statements)
     found = f"with {len(statements)} statement{'s' if len(statements) > 1 else ''} of {accesses} accesses"
     done = "the search for schedules, fused variants and other sizes, and the timing of long ones, did about"
-    return "" if part == 1 else f"{found}, {done} {part:.0%} of the usual"
+    part = effort.part(sum(scop.weight for scop in scops))
+    said = [] if part == 1 else [f"{found}, {done} {part:.0%} of the usual"]
+    within = effort.part_within(budget / max(1, len(scops)))
+    regions = f"{len(scops)} regions" if len(scops) > 1 else "a region"
+    if within < 1:
+        said.append(f"with {budget:g} s for {regions}, the search for other sizes did about {within:.0%} of the usual")
+    return "; ".join(said)
 
 
 def _unread(why: PolyDLError, where: Span | None) -> str:
@@ -378,9 +390,11 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     slices = original_slices(scop) if run and order.most > 1 and variants else ()
     analysis_seconds = time.perf_counter() - begin
     if not run:
+        for_others = time.perf_counter()
         others = _other_sizes(ranking, variants[0], o) if variants else ""
         chosen = variants[0] if variants else None
-        return Optimized(ranking, None, chosen, order.illegal, order.proofs, analysis_seconds, others)
+        done = Optimized(ranking, None, chosen, order.illegal, order.proofs, analysis_seconds, others)
+        return replace(done, others_seconds=time.perf_counter() - for_others)
     options = replace(o.measuring(ranking.threads), seconds=seconds * (1 if o.curve else _FOR_TUNED), originals={})
     report = measure(scop, codes_of(variants), o.toolchain(), options, progress, slices, order.more)
     variants = order.chosen
@@ -390,13 +404,13 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
         few = f"of long variants {len(variants)} are timed, not {order.most}: a compiler takes seconds for each"
         ranking = replace(ranking, given_up=(*ranking.given_up, few))
     chosen = choose(report, variants, ranking.variants)
+    for_others = time.perf_counter()
     left = seconds / 2 if o.curve else max(0.0, seconds - report.spent)
     timer = timer_of(scop, o, report, ranking.machine, replace(options, seconds=left, data={}))
     others = _other_sizes(ranking, chosen, o, timer) if chosen is not None else ""
-    spent = sum(timer.spent) if timer is not None else 0.0
     done = Optimized(
-        ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, others_spent=spent,
-        why_timed=order.why, correction=order.correction,
+        ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, why_timed=order.why,
+        correction=order.correction,
     )  # fmt: skip
     code, tried = done.code, tuple[dict[str, int], ...]()
     # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
@@ -404,7 +418,11 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
         tell = partial(progress, "sizes") if progress else None
         elsewhere = replace(options, data={})  # what is given is of the tuned sizes
         tried = run_neighbours(scop, code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
-    return replace(done, compiled=code is None or (not code.outside and (bool(tried) or not code.otherwise)))
+    whole = code is None or (not code.outside and (bool(tried) or not code.otherwise))
+    for_others = time.perf_counter() - for_others
+    # What takes longer takes nothing from the regions that follow: how much is done is decided by counts.
+    spent = min(for_others, max(0.0, seconds - report.spent))
+    return replace(done, compiled=whole, others_seconds=for_others, others_spent=spent)
 
 
 def with_curve(done: Optimized, o: Options, seconds: float | None, progress: Progress | None = None) -> Optimized:

@@ -190,8 +190,10 @@ class Optimized:
     original loops; empty: there are none."""
     curve: SizeCurve | None = None
     """The output at several sizes beside the original; None: not asked for, or no size is a parameter."""
+    others_seconds: float = 0.0
+    """Wall clock of code for other sizes: comparing ways, making their C, compiling, timing and running it."""
     others_spent: float = 0.0
-    """Seconds that timing at other sizes took."""
+    """Of the budget, in these seconds: no more than what the variants left of the region's share."""
     why_timed: Mapping[str, str] = field(default_factory=dict)
     """By id of a variant that was compiled why it was (search.timing_order), for people."""
     correction: Correction | None = None
@@ -328,7 +330,8 @@ class OptimizeResult:
     """Its text."""
     scops: tuple[Optimized, ...]
     seconds: Mapping[str, float]
-    """Wall clock: analysis, compile, measure, total."""
+    """Wall clock: analysis (reading, too), compile (of variants, and of the whole output), measure, other sizes (all
+    that code for those takes), total."""
     budget: float = math.inf
     """Seconds that there were for compiling, checking and timing the variants of all scops."""
     any_value: Mapping[str, int] = field(default_factory=dict)

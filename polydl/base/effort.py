@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+_FEW_SIZES = 16
+"""Sizes at which ways to run a program at every size are compared, however little is done."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -29,6 +32,12 @@ class Comparison:
     def shorter(self, part: float) -> Comparison:
         """The same with so much of the C."""
         return replace(self, characters=round(part * self.characters))
+
+    def at_fewer(self, part: float) -> Comparison:
+        """The same at such a part of the sizes, at some of them whatever it is, with as much of the C."""
+        points = max(min(self.points, _FEW_SIZES), round(part * self.points))
+        judging = max(min(self.judging, _FEW_SIZES // 2), round(part * self.judging))
+        return replace(self.shorter(part), points=points, judging=judging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,10 @@ class Effort:
     """Of processor time, after which the code of a variant is taken to hang: it takes two at most where it comes at
     all. What few counted operations of isl may take is known in no other way."""
 
+    region_seconds: int = 20
+    """Of a budget, for each region, from which on all is done for sizes that were not tuned; with fewer, a part in
+    proportion (`within`)."""
+
     def part(self, statements: int) -> float:
         """Of what it does for few statements, what is done for so many."""
         return min(1.0, self.in_full / max(statements, 1))
@@ -112,3 +125,21 @@ class Effort:
         fewer["checks"] = max(self.least_checks, round(half * self.checks))
         fewer["first"] = min(self.first, max(self.least_first, round(half * self.first)))
         return replace(self, **fewer, blocks=self.blocks.shorter(part), searched=self.searched.shorter(part))
+
+    def part_within(self, seconds: float) -> float:
+        """Of what it does for sizes that were not tuned, what is done within so many seconds for each region."""
+        return min(1.0, seconds / self.region_seconds)
+
+    def within(self, seconds: float) -> Effort:
+        """What is done within so many seconds for each region: code for sizes that were not tuned takes as long to
+        compare, to compile and to run as it is long and as the sizes are many."""
+        part = self.part_within(seconds)
+        if part == 1:
+            return self
+        names = ("timed", "timed_ways", "drawn", "families", "looked_at", "first", "statements", "nests_at_sizes")
+        least = {"timed": 1, "timed_ways": 1, "families": 2, "first": self.least_first}
+        fewer = {name: max(least.get(name, 1), round(part * getattr(self, name))) for name in names}
+        fewer["points_in_vectors"] = max(_FEW_SIZES, round(part * self.points_in_vectors))
+        stages = tuple((max(4, round(part * some)), best) for some, best in self.stages)
+        blocks, searched = self.blocks.at_fewer(part), self.searched.at_fewer(part)
+        return replace(self, **fewer, stages=stages, blocks=blocks, searched=searched)

@@ -224,13 +224,19 @@ class RowBuilder:
             self.stored[address] = (target.array, name)
 
     def add_sum(self, at: int) -> None:
-        """The line of a sum that each column has of its own, in a loop inside of it. Raises NotVectorised."""
+        """The line of a sum that each column has of its own, in a loop inside of it: of a scalar that begins in the
+        column, or of the column's element of an array. Raises NotVectorised."""
         statement, extent = self.piece.statements[at], self.piece.inner[at]
         body = statement.body
         assert isinstance(body, Assignment)
-        target = statement.target
-        before = next((variable for array, _, variable in reversed(self.values) if array == target.array), None)
-        if not self.narrow or target.array not in self.where.private or before is None or not adds(body.op):
+        target, mine = statement.target, self._of_column(at, statement.target)
+        kept = self.move(at, body.target) == 1
+        before = next(
+            (v for array, element, v in reversed(self.values) if array == target.array and mine.is_subset(element)),
+            None,
+        )
+        alone = kept or (target.array in self.where.private and before is not None)
+        if not self.narrow or not alone or not adds(body.op):
             raise NotVectorised(f"{statement.name} is no sum that begins in its column")
         if self.held(at, body.target) is not I32 or body.target_read is None:
             raise NotVectorised(f"{statement.name} adds up {self.held(at, body.target)}")
@@ -254,11 +260,15 @@ class RowBuilder:
             found = inner_sum(body.value, extent, operands.__getitem__, negative=body.op == "-=")
             made = f"+ {found.call(_LAST)}"
             self.sums.append(found)
-        self.lines.append(f"const {register(I32)} {name} = {before} {made};")
+        element = self.argument(at, body.target, pointer=True).name if kept else ""
+        first = before or fetched(I32, f"{element} + polydl_column")
+        self.lines.append(f"const {register(I32)} {name} = {first} {made};")
         adding = scalar_text(body.value, plain.__getitem__)
         counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
-        self.plain.append(f"{I32} {name} = {before}; {counted} {name} {body.op} {adding};")
-        self.values.append((target.array, self._of_column(at, target), name))
+        self.plain.append(f"{I32} {name} = {before or f'{element}[j]'}; {counted} {name} {body.op} {adding};")
+        self.values.append((target.array, mine, name))
+        if kept:
+            self.stored[f"{element} + polydl_column"] = (target.array, name)
 
     def _in_pair(self, at: int, access: int) -> int:
         """Whether a sum reads the neighbour behind an element, too (0), or the one before (1). Raises NotVectorised."""

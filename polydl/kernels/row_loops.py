@@ -36,7 +36,7 @@ def together(body: Sequence[RowStatement], inner: Sequence[bool] = ()) -> list[R
     """The statements of a body in terms of the loops that are not written out, where all of them run; those that are in
     one more loop (`inner`), which runs wherever the others do, in terms of that one, too. Raises NotVectorised."""
     found = [_in_loops(at) for at in body]
-    outer = [schedule for k, schedule in enumerate(found) if not (inner and inner[k])]
+    outer = [at.schedule for at in in_columns(list(map(RowStatement, (at.statement for at in body), found)), inner)]
     if not outer or len({isl.range_arity(schedule) for schedule in outer}) > 1:
         raise NotVectorised("statements in different loops")
     depth = isl.range_arity(outer[0])
@@ -49,6 +49,15 @@ def together(body: Sequence[RowStatement], inner: Sequence[bool] = ()) -> list[R
         RowStatement(at.statement, schedule if inner and inner[k] else schedule.intersect_range(common).coalesce())
         for k, (at, schedule) in enumerate(zip(body, found, strict=True))
     ]
+
+
+def in_columns(body: Sequence[RowStatement], inner: Sequence[bool]) -> list[RowStatement]:
+    """The statements that a column of a row runs once; where all are in one more loop (`inner`), these without it."""
+    once = [at for k, at in enumerate(body) if not (inner and inner[k])]
+    if once:
+        return once
+    depths = [range(isl.range_arity(at.schedule) - 1) for at in body]
+    return [RowStatement(at.statement, isl.range_onto(at.schedule, d)) for at, d in zip(body, depths, strict=True)]
 
 
 def may_run(running: Sequence[RowStatement], others: Sequence[RowStatement]) -> bool:

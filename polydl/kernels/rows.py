@@ -76,6 +76,7 @@ class GeneralRow(OfRows):
         inner = piece.inner
         others = [(at, s) for at, s in enumerate(piece.statements) if at not in keeping and at not in inner]
         types = {piece.arrays[a.array].element for _, s in others for a in s.accesses}
+        types |= {probe.held(at, probe.target(at)) for at in inner}
         bits = takes_bits(s.body.value for _, s in others if isinstance(s.body, Assignment))
         longer = {at: probe.longer(at) for at, _ in others}
         short = {probe.held(at, i) for at, s in others for i in range(len(s.accesses)) if i not in longer[at]}

@@ -14,7 +14,7 @@ from itertools import product
 
 from polydl.kernels.families import has_row
 from polydl.kernels.innermost import RowOptions, printed
-from polydl.kernels.row_loops import RowStatement, row_loops, together
+from polydl.kernels.row_loops import RowStatement, in_columns, row_loops, together
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
 from polydl.model.scop import Scop, Statement
@@ -65,7 +65,7 @@ def becomes_row(scop: Scop, private: frozenset[str], inside: Sequence[Inside], o
             return False  # the loop has no iteration
         inner = [loop is not None for _, loop in running]
         body = together([at for at, _ in running], inner)
-        loops = row_loops([at for at, more in zip(body, inner, strict=True) if not more], ())
+        loops = row_loops(in_columns(body, inner), ())
         sums = {k: _iterations(at, loop) for k, (at, loop) in enumerate(running) if loop is not None}
         return has_row(printed(scop.arrays, own, loops, body, options, sums))
     except NotVectorised:

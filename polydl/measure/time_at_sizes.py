@@ -51,7 +51,6 @@ def time_at(
     toolchain: Toolchain,
     options: MeasureOptions,
     tell: Callable[[int, int], None] | None = None,
-    allowance: Allowance | None = None,
 ) -> tuple[TimedPlace, ...]:
     """Build codes once, then check and time at each place those that belong there, which take turns with the original.
 
@@ -59,10 +58,10 @@ def time_at(
     counted: a place that would take more than what is left is left out. `tell` is called with how many were done, of
     how many. Raises ToolchainError where there is no compiler or the original does not compile.
     """
-    if not places:
-        return ()
-    allowance = allowance or Allowance(options.seconds)
+    allowance = Allowance(options.seconds)
     done: list[TimedPlace] = []
+    if all(_RUNS * place.expected > allowance.left for place in places):
+        return tuple(_too_long(place, allowance) for place in places)
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         folder = Path(name)
         builder = Builder(places[0].scop, toolchain, options, find_compiler(toolchain), folder, allowance)
@@ -72,15 +71,20 @@ def time_at(
         for place in places:
             if tell:
                 tell(len(done), len(places))
-            long = f"a run of the original would take about {place.expected:.2g} s"
             if _RUNS * place.expected > allowance.left:
-                done.append(TimedPlace({}, f"{long}: the budget has {max(0.0, allowance.left):.0f} s left"))
+                done.append(_too_long(place, allowance))
                 continue
             some = [by_id[i] for i in place.ids if i in by_id]
             found = _timed(place, folder, by_id[ORIGINAL], some, options, allowance)
             missing = {i: not_built[i] for i in place.ids if i in not_built}
             done.append(TimedPlace({**missing, **found.measurements}, found.missing, found.warnings))
     return tuple(done)
+
+
+def _too_long(place: Place, allowance: Allowance) -> TimedPlace:
+    """Nothing, since checking and timing there would take more than is left."""
+    long = f"a run of the original would take about {place.expected:.2g} s"
+    return TimedPlace({}, f"{long}: the budget has {max(0.0, allowance.left):.0f} s left")
 
 
 def _timed(

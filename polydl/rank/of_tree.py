@@ -148,7 +148,7 @@ class Program:
                 below = Band(tuple(rest), child) if rest else child
                 inside = max(self._paths[n].entries(level + 1) / self._paths[n].entries(level) for n in names)
                 row = self._piece(names, level)
-                if not rest and (sums := self._with_sums(child, level + 1, first, inside)) is not None:
+                if (sums := self._with_sums(below, level + 1, first, inside)) is not None:
                     return Repeat(row, inside, sums)
                 step = self._step(below, level + 1, first, inside)
                 if first.diagonal and isinstance(step, Repeat):
@@ -241,7 +241,7 @@ class Program:
     def _with_sums(self, node: Node, level: int, around: Member, trips: float) -> Step | None:
         """The step of a row whose columns add something up in loops of their own; None where it becomes none."""
         inner: dict[str, Member] = {}
-        for child in node.children if isinstance(node, Children) else ():
+        for child in node.children if isinstance(node, Children) else (node,):
             match child:
                 case Band((loop,), Leaf() | Children() as below) if loop.run is Run.SERIAL and written_out(below):
                     inner |= dict.fromkeys(own_statements(below), loop)
@@ -271,7 +271,7 @@ class Program:
             else Inner(p.work, p.step(around), p.shares([], level), 1.0)
             for name, p in zip(names, paths_, strict=True)
         ]
-        columns = max(self._paths[name].work.instances for name in names if name not in inner)
+        columns = max(path.entries(level) for path in paths_)
         cycles = iteration_cycles(several, Way.ROW, max(trips, 1.0), target) * columns
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
 

@@ -14,7 +14,8 @@ from polydl.dependences.nests import Nest
 from polydl.lower.nest_plan import obstacle
 from polydl.model import isl
 from polydl.model.accumulation import accumulates
-from polydl.model.scop import Scop, Statement
+from polydl.model.combiners import adds
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.rank.estimate import Estimate
 from polydl.rank.estimator import Estimator
@@ -59,10 +60,10 @@ def fused_variants(
     """
     refused: dict[str, None] = {}
     jams: _Jams = {}
-    bases = _nests_alone(ranked, estimator.threads, effort.fused_bases)
+    bases = _nests_alone(ranked, estimator, effort.fused_bases)
     alone = islice(_variants(bases, made, estimator, refused, effort.fused_texts, jams), MOST)
     found = {variant.id: variant for variant in alone}
-    several = _with_schedules(ranked, estimator.threads)
+    several = _with_schedules(ranked, estimator)
     regions = _variants(several, made, estimator, refused, effort.fused_texts, jams)
     for variant in islice((v for v in regions if v.id not in found), MOST // 2):
         found[variant.id] = variant
@@ -130,7 +131,7 @@ def _names(group: Group) -> set[str]:
     return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
 
 
-def _nests_alone(ranked: Sequence[Variant], threads: int, most: int) -> Iterator[Variant]:
+def _nests_alone(ranked: Sequence[Variant], estimator: Estimator, most: int) -> Iterator[Variant]:
     """Variants to start from: the `most` best; where no nest has a microkernel, the best in the written order before
     it. Of those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be
     fused."""
@@ -138,36 +139,61 @@ def _nests_alone(ranked: Sequence[Variant], threads: int, most: int) -> Iterator
     plain = list(islice(fitting, 20 * most))
     written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
     if not any(s.kernel for v in plain[:1] for s in v.structures):
-        yield from (_cut_for_rows(v, threads) for v in written[:1])
-    yield from (_cut_for_rows(v, threads) for v in plain[:most])
+        yield from (_cut_for_rows(v, estimator) for v in written[:1])
+    yield from (_cut_for_rows(v, estimator) for v in plain[:most])
 
 
-def _with_schedules(ranked: Sequence[Variant], threads: int) -> Iterator[Variant]:
+def _with_schedules(ranked: Sequence[Variant], estimator: Estimator) -> Iterator[Variant]:
     """The best variants that have regions with schedules of their own."""
     fitting = (v for v in ranked if v.scheduled)
-    return (_cut_for_rows(v, threads) for v in islice(fitting, SCHEDULES))
+    return (_cut_for_rows(v, estimator) for v in islice(fitting, SCHEDULES))
 
 
-def _cut_for_rows(variant: Variant, threads: int) -> Variant:
-    """The variant with loops that are parallel and innermost cut into one tile per thread, which leaves each a row."""
+def _cut_for_rows(variant: Variant, estimator: Estimator) -> Variant:
+    """The variant with loops that are parallel and innermost cut into one tile per thread, which leaves each a row; so
+    are those around a sum in each column of a row, where that promises more."""
     parts = list(variant.parts)
     for place, part in enumerate(parts):
-        s = part.loops
-        if s is None:
+        if part.loops is None or part.rows is not None or part.loops.kernel is not None or part.loops.grid:
             continue
-        last, extent = s.loops[-1:], s.nest.counts[s.loops[-1].iterator].extent if s.loops else None
-        if s.kernel is not None or s.grid or not last or last[0].name not in s.parallel or part.rows is not None:
+        innermost = _cut_for_threads(part, -1, estimator.threads)
+        if innermost is not None:
+            parts[place] = innermost
             continue
-        size = -(-(extent or 0) // threads)
-        if last[0].within is not None or last[0].step != 1 or size < 2 or s.omp_schedule:
-            continue
-        name = last[0].name
-        parallel = tuple(f"{name}.0" if loop == name else loop for loop in s.parallel)
-        order = tuple(piece for loop in s.loops for piece in _pieces(loop.name, name))
-        cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
-        before = (t for t in part.transforms if not isinstance(t, Permute | Parallelize))
-        parts[place] = ordered(s.nest, (*before, *cut))
+        around = _cut_for_threads(part, -2, estimator.threads) if _sums_of_integers(variant.program, part) else None
+        several = [] if around is None else [part, around]
+        if several:
+            scores = [estimator.alone(one.after(Vectorize())).score for one in several]
+            parts[place] = several[scores.index(min(scores))]
     return Variant.of(variant.origin, tuple(parts), variant.estimate)
+
+
+def _cut_for_threads(part: Ordered, at: int, threads: int) -> Ordered | None:
+    """A nest whose loop at this place from the end is cut into one tile per thread; None where it is not parallel."""
+    s = part.loops
+    if s is None or len(s.loops) < -at:
+        return None
+    loop = s.loops[at]
+    size = -(-(s.nest.counts[loop.iterator].extent or 0) // threads)
+    if loop.name not in s.parallel or loop.within is not None or loop.step != 1 or size < 2 or s.omp_schedule:
+        return None
+    name = loop.name
+    parallel = tuple(f"{name}.0" if other == name else other for other in s.parallel)
+    order = tuple(piece for other in s.loops for piece in _pieces(other.name, name))
+    cut = (Tile(name, (size,)), Permute(order), Parallelize(parallel))
+    before = (t for t in part.transforms if not isinstance(t, Permute | Parallelize))
+    return ordered(s.nest, (*before, *cut))
+
+
+def _sums_of_integers(scop: Scop, part: Ordered) -> bool:
+    """Whether all statements of a part add to integers: sums of these may be in the columns of a row
+    (kernels.window_sums)."""
+    return all(
+        isinstance(s.body, Assignment)
+        and adds(s.body.op)
+        and scop.arrays[s.accesses[s.body.target].array].element.is_int
+        for s in part.statements
+    )
 
 
 def _pieces(loop: str, cut: str) -> tuple[str, ...]:

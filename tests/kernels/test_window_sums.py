@@ -33,6 +33,7 @@ class Kind:
 
 
 HALVES, BYTES = ("short", "short", "short"), ("unsigned char", "signed char", "short")
+WORDS = ("short", "short", "int")
 KINDS = {
     "halves": Kind(64, HALVES, "x[i + k] * h[k]", "s >> 7"),
     "two": Kind(2, HALVES, "x[i + k] * h[k]", "s >> 7"),
@@ -51,6 +52,11 @@ KINDS = {
     "one factor": Kind(4, BYTES, "x[i + k] * h[0]"),
     "taken away": Kind(8, HALVES, "x[i + k] * h[k]", "s >> 7", "-="),
     "two terms": Kind(8, BYTES, "x[i + k] * h[k] - 2 * h[k]"),
+    "to words": Kind(64, WORDS, "x[i + k] * h[k]"),
+    "to words, odd": Kind(5, WORDS, "h[k] * x[i + k]"),
+    "bytes to words": Kind(9, ("unsigned char", "signed char", "int"), "x[i + k] * h[k]"),
+    "words, backwards": Kind(16, WORDS, "x[i + 15 - k] * h[k]"),
+    "words, taken away": Kind(8, WORDS, "x[i + k] * h[k]", op="-="),
     "scaled": Kind(20, ("short", "short", "float"), "x[i + k] * h[k]", "(float)s * 0.5f"),
 }
 

@@ -113,7 +113,9 @@ def test_scops_share_what_is_left(source: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(pipeline, "measure", measured)
     polydl.optimize(source, sizes={"n": 16}, budget=10, space="small", top_k=1, machine="epyc-zen5")
-    assert given == [0.75 * 5.0, 0.75 * 9.0]
+    # What is done for other sizes counts, too: here next to nothing.
+    assert given[0] == 0.75 * 5.0
+    assert 0.75 * 8.0 < given[1] <= 0.75 * 9.0
 
 
 def test_as_typed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -113,6 +114,29 @@ def test_effort_falls_with_the_statements_of_a_file() -> None:
     assert (less.blocks.characters, less.searched.characters) == (75_000, 50_000)
     assert (usual.of_file(10**6).fused_texts, usual.of_file(10**6).first) == (1, 8)
     assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
+
+
+def test_effort_for_other_sizes_falls_with_the_budget() -> None:
+    usual = Effort()
+    assert usual.within(20) is usual.within(math.inf) is usual
+    less = usual.within(2)
+    assert (less.blocks.points, less.blocks.judging, less.blocks.characters) == (26, 8, 15_000)
+    assert (less.searched.points, less.searched.judging, less.searched.characters) == (16, 8, 10_000)
+    assert (less.timed, less.timed_ways, less.stages) == (1, 1, ((4, 6), (7, 3)))
+    searched = ("fused_bases", "fused_texts", "ways", "checks", "measured")
+    assert [getattr(less, name) for name in searched] == [getattr(usual, name) for name in searched]
+    assert usual.within(1e-9).nests_at_sizes == usual.within(1e-9).statements == 1
+
+
+def test_a_small_budget_says_what_it_leaves_out_and_leaves_out_the_same_each_time() -> None:
+    how: dict[str, Any] = {"sizes": {"n": 60}, "run": False, "space": "small", "machine": "epyc-zen5", "threads": 2}
+    usual, small, again = (polydl.optimize(nests(4), budget=b, **how) for b in (20, 2, 2))
+    assert not usual.less
+    assert small.less == "with 2 s for a region, the search for other sizes did about 10% of the usual"
+    assert small.text == again.text
+    parts = {name: seconds for name, seconds in small.seconds.items() if name != "total"}
+    assert list(parts) == ["analysis", "compile", "measure", "other sizes"]
+    assert 0 < parts["other sizes"] < sum(parts.values()) <= small.seconds["total"]
 
 
 def test_a_statement_of_many_accesses_counts_for_several(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import product
 
 from polydl.kernels.families import row_function
 from polydl.kernels.innermost import Argument, RowOptions, printed
-from polydl.kernels.row_loops import may_run, row_loops, together
+from polydl.kernels.row_loops import in_columns, may_run, row_loops, together
 from polydl.kernels.tree_rows import common_options
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
@@ -82,6 +82,13 @@ class Rows:
         chain = [node]
         while isinstance(chain[-1].body, For):
             chain.append(chain[-1].body)
+        called = self._of(chain)
+        if called is None and len(chain) > 1:
+            called = self._of(chain[:-1])  # each column adds something up in the last one
+        return called
+
+    def _of(self, chain: Sequence[For]) -> Node | None:
+        """The call in place of these loops, which stand in one another; None where they are no row."""
         parts = _parts(chain[-1].body)
         if parts is None:
             return None
@@ -161,8 +168,9 @@ class Rows:
             if all(s.name in inside for s in self.scop.statements if any(a.array == name for a in s.accesses))
         )
         try:
-            statements = together([at for _, at in users], [part.inner is not None for part in parts])
-            loops = row_loops([s for s, part in zip(statements, parts, strict=True) if part.inner is None], numbers)
+            further = [part.inner is not None for part in parts]
+            statements = together([at for _, at in users], further)
+            loops = row_loops(in_columns(statements, further), numbers)
             sums = {at: part.inner.iterations for at, part in enumerate(parts) if part.inner is not None}
             piece = printed(self.scop.arrays, private, loops, statements, options, sums)
         except NotVectorised:

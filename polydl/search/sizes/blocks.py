@@ -56,7 +56,8 @@ def every_size_in_blocks(
     if isinstance(made, str):
         return made
     code, marked, recipes, top = made.code, made.marked, made.recipes, made.top
-    if made.lengths:
+    shortest = min(characters([one]) for one in codes_of(code))
+    if made.lengths and characters(codes_of(code)) + shortest <= most:
         # Questions about how large sizes are don't tell rows apart that start in one set of a cache.
         other = _coded(symbolic, sizes, setting, blocked=True, crowded=True)
         if not isinstance(other, str) and characters((*codes_of(code), *codes_of(other.code))) <= most:
@@ -140,19 +141,25 @@ def _coded(
     stages = [(_part(some, count, usual), best) for some, best in effort.stages]
     estimated, first = _estimated(points, ways, heavy, _part(stages[0][0], count, usual), stages)
     compared = _compared(nests[first], points, first, estimated[first], judging)
-    choice = choose(compared, range(len(compared.seconds)), effort.blocks)
-    taken = {leaf: _taken(estimated, first, leaf) for leaf in leaves(choice.tree)}
-    written = _code(symbolic, {leaf: _ordered(nests, own) for leaf, own in taken.items()}, setting)
-    if isinstance(written, str):
-        return written
-    programs, codes = written
+    most = effort.blocks.variants
+    while True:
+        choice = choose(compared, range(len(compared.seconds)), effort.blocks, most)
+        taken = {leaf: _taken(estimated, first, leaf) for leaf in leaves(choice.tree)}
+        written = _code(symbolic, {leaf: _ordered(nests, own) for leaf, own in taken.items()}, setting)
+        if isinstance(written, str):
+            return written
+        programs, codes = written
+        if characters(codes.values()) <= effort.blocks.characters or len(taken) == 1:
+            break
+        most = len(taken) - 1
     original = len(estimated[first].ways)
     if timer is not None:
         timed = partial(_timed, timer, codes, points)
         asis = _seconds(points, first, [()])
         every = replace(compared, seconds=np.vstack([compared.seconds, asis]))
         at = range(sum(one is not None for one in given))
-        choice = choose_by_times(every, choice, [original, *codes], at, timed, effort)
+        quick = partial(_quick, timer, points)
+        choice = choose_by_times(every, choice, [original, *codes], at, timed, effort, quick)
         if set(leaves(choice.tree)) == {original}:
             return f"the original loops are as fast in blocks: {', '.join(map(str, _sizes_of(choice, points)))}"
         programs = {leaf: programs[leaf] for leaf in leaves(choice.tree) if leaf != original}
@@ -324,6 +331,11 @@ def _marked(symbolic: Symbolic, programs: Mapping[int, list[Ordered]]) -> dict[i
 def _timed(timer: Timer, codes: Mapping[int, Generated], points: Sequence[Estimator], at: Sequence[int]) -> FloatArray:
     """Seconds (1 + V, Q) of the original and of codes at some of the points."""
     return timer.seconds(codes, [points[p].scop.sizes for p in at])
+
+
+def _quick(timer: Timer, points: Sequence[Estimator], at: int) -> bool:
+    """Whether a run at one of the points is short."""
+    return timer.quick(points[at].scop.sizes)
 
 
 def _sizes_of(choice: Choice, points: Sequence[Estimator]) -> Iterator[TimedSize]:

@@ -101,17 +101,23 @@ def choose(compared: Compared, ways: Sequence[int], bound: Comparison, variants:
 
 
 def choose_by_times(
-    compared: Compared, before: Choice, ways: Sequence[int], given: Sequence[int], timed: Timed, bound: Effort
+    compared: Compared,
+    before: Choice,
+    ways: Sequence[int],
+    given: Sequence[int],
+    timed: Timed,
+    bound: Effort,
+    quick: Callable[[int], bool] = lambda point: True,
 ) -> Choice:
     """The choice among these ways, the first of which is the original, with their estimates corrected by times: at the
-    points that are `given`, then at those where the best two are closest, `bound.timed` in all.
+    points that are `given`, then at those where the best two are closest and a run is `quick`, `bound.timed` in all.
 
     The choice before it stays where nothing could be timed.
     """
     estimated = np.log(compared.seconds[list(ways)])
     places = np.log(np.maximum(compared.values, 1.0))
     end = compared.judged.start
-    close = closest(estimated[:, :end], places[:end], bound.timed)
+    close = closest(estimated[:, :end], places[:end], bound.timed, quick)
     at = list(dict.fromkeys([*given, *close]))[: bound.timed]
     measured = timed(at) if at else np.empty((len(ways), 0))
     known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all()]

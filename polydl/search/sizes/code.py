@@ -28,8 +28,8 @@ class Timer:
     seconds: Callable[[Mapping[int, Generated], Sequence[Mapping[str, int]]], FloatArray]
     """Seconds (1 + V, Q) of the original loops and of several pieces of code, in their order, at some sizes; NaN where
     there are none."""
-    spent: list[float] = field(default_factory=list)
-    """Takes the seconds that building, checking and timing took."""
+    quick: Callable[[Mapping[str, int]], bool] = lambda sizes: True
+    """Whether a run at some sizes is so short that it may be timed."""
 
 
 @dataclass(frozen=True, slots=True)

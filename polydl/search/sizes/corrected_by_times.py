@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,8 +15,11 @@ _NOISE = 0.05
 """Differences between times and estimates that are taken for noise."""
 
 
-def closest(estimated: FloatArray, places: FloatArray, most: int) -> list[int]:
-    """The points at which the best two of several ways are closest to each other, at most so many.
+def closest(
+    estimated: FloatArray, places: FloatArray, most: int, able: Callable[[int], bool] = lambda point: True
+) -> list[int]:
+    """The points at which the best two of several ways are closest to each other, at most so many, of those that are
+    `able`.
 
     `estimated` (V, P): logarithms of seconds; `places` (P, F): logarithms of what sizes are told apart by. Of points
     that are less than a factor of two apart, one is taken.
@@ -26,7 +29,7 @@ def closest(estimated: FloatArray, places: FloatArray, most: int) -> list[int]:
     ordered = np.sort(estimated, axis=0)
     found: list[int] = []
     for p in np.argsort(np.round(ordered[1] - ordered[0], 9), kind="stable"):
-        if all(np.linalg.norm(places[p] - places[q]) >= _APART for q in found):
+        if all(np.linalg.norm(places[p] - places[q]) >= _APART for q in found) and able(int(p)):
             found.append(int(p))
         if len(found) == most:
             break

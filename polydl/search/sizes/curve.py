@@ -13,7 +13,6 @@ from polydl.base.errors import InputError, PolyDLError, QuotaExceeded
 from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
 from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
-from polydl.measure.allowance import Allowance
 from polydl.measure.time_at_sizes import Place, TimedPlace, time_at
 from polydl.model.at_sizes import at_sizes
 from polydl.model.scop import Scop
@@ -208,11 +207,10 @@ def way_times(
     sizes: Sequence[Mapping[str, int]],
     toolchain: Toolchain,
     options: MeasureOptions,
-    allowance: Allowance | None = None,
 ) -> FloatArray:
-    """Seconds (1 + V, Q) of the original and of code for any size at some sizes, as far as `options.seconds`, or what
-    is left of an allowance, reach; NaN otherwise. `seconds`: of one run of the original, `of`. Raises PolyDLError
-    where one computes something else, ToolchainError."""
+    """Seconds (1 + V, Q) of the original and of code for any size at some sizes, as far as `options.seconds` reach;
+    NaN otherwise. `seconds`: of one run of the original, `of`. Raises PolyDLError where one computes something else,
+    ToolchainError."""
     ids = tuple(f"way {number}" for number in codes)
     found = np.full((1 + len(ids), len(sizes)), math.nan)
     places: dict[int, Place] = {}
@@ -223,7 +221,7 @@ def way_times(
             continue  # such as an array that is too short
         places[q] = Place(there, ids, seconds / max(1.0, instances(of)) * instances(there))
     every = dict(zip(ids, codes.values(), strict=True))
-    times = time_at(list(places.values()), every, toolchain, options, allowance=allowance)
+    times = time_at(list(places.values()), every, toolchain, options)
     for q, timed in zip(places, times, strict=True):
         for v, name in enumerate((ORIGINAL, *ids)):
             if (measured := timed.measurements.get(name)) is not None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Report
-from polydl.measure.allowance import Allowance
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
@@ -17,7 +16,7 @@ from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.curve import way_times
 from polydl.search.sizes.searched import every_size_of_searched
-from polydl.search.sizes.timed_sizes import sizes_to_time
+from polydl.search.sizes.timed_sizes import is_quick, sizes_to_time
 from polydl.search.variant import Variant
 from polydl.target import Machine
 
@@ -74,15 +73,13 @@ def timer_of(scop: Scop, o: Options, report: Report, machine: Machine, options: 
     def timed(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> FloatArray:
         names = [guard.name for guard in scop.guards if not guard.macro]
         own = [{name: one[name] for name in names if name in one} for one in sizes]
-        allowance = Allowance(options.seconds)
         first = report.original.median
 
         def reload(one: Mapping[str, int]) -> Scop:
             return with_sizes(scop, o, one)
 
-        found = way_times(scop, first, reload, codes, own, o.toolchain(), options, allowance)
-        spent.append(allowance.spent)
-        return found
+        return way_times(scop, first, reload, codes, own, o.toolchain(), options)
 
-    spent: list[float] = []
-    return Timer(sizes_to_time(scop.symbolic, tuned, report.original.median, machine), timed, spent)
+    once = report.original.median
+    quick = is_quick(scop.symbolic, tuned, once)
+    return Timer(sizes_to_time(scop.symbolic, tuned, once, machine), timed, quick)

@@ -274,13 +274,13 @@ def _by_times(
     codes = {way: estimated.codes[way] for way in ways[1:]}
     sizes = [{name: one[name] for name in timer.sizes[0]} for one in estimated.points] if timer.sizes else []
     given = [sizes.index(dict(one)) for one in timer.sizes if dict(one) in sizes]
-    return (
-        choose_by_times(
-            compared, choice, ways, given, lambda at: timer.seconds(codes, [estimated.points[p] for p in at]), effort
-        )
-        if codes
-        else choice
-    )
+    if not codes:
+        return choice
+
+    def timed(at: Sequence[int]) -> FloatArray:
+        return timer.seconds(codes, [estimated.points[p] for p in at])
+
+    return choose_by_times(compared, choice, ways, given, timed, effort, lambda at: timer.quick(estimated.points[at]))
 
 
 def _reason(text: str, estimated: _Estimated) -> str:
