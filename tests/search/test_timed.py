@@ -13,10 +13,13 @@ from polydl import pipeline
 from polydl.base.errors import PolyDLError
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
+from polydl.model.at_sizes import at_sizes
+from polydl.search.default_sizes import instances
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.curve import way_times
+from polydl.search.sizes.timed_sizes import is_quick, sizes_to_time
 from tests.efforts import FEW
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
 
@@ -28,6 +31,20 @@ def test_the_closest_points_are_apart() -> None:
     assert closest(estimated, PLACES, 2) == [1, 3]
     assert closest(estimated, PLACES, 9) == [1, 3, 0, 4]
     assert closest(estimated[:1], PLACES, 9) == []
+    assert closest(estimated, PLACES, 2, lambda point: point != 3) == [1, 0]
+
+
+def test_sizes_at_which_a_run_takes_long_are_not_timed() -> None:
+    machine = OPTIONS.changed(machine="epyc-zen5").target()
+    scop, tuned = symbolic(), {"n": 1500, "m": 1400}
+    assert sizes_to_time(scop, tuned, 0.01, machine)[0] == tuned
+    slow = sizes_to_time(scop, tuned, 4.0, machine)
+    whole = instances(at_sizes(scop, tuned))
+    works = [instances(at_sizes(scop, sizes)) for sizes in slow]
+    assert slow and all(4.0 * work <= 0.1 * whole for work in works)
+    assert works[0] == max(works)
+    quick = is_quick(scop, tuned, 4.0)
+    assert quick(slow[0]) and not quick(tuned)
 
 
 def test_a_correction_holds_where_it_was_timed_and_fades() -> None:
