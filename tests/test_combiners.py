@@ -17,7 +17,7 @@ from polydl.dependences.analysis import dependences
 from polydl.model import combiners
 from polydl.model.combiners import COMBINERS, Combiner, Regrouping, adds, idle, of_assignment, of_comparison
 from polydl.model.scop import Scop
-from polydl.model.types import F32, F64, I32
+from polydl.model.types import F32, F64, I32, I64, U32
 from polydl.options import Options
 from polydl.rewrite import partial_results as partial
 from polydl.rewrite.canonical import canonical
@@ -120,15 +120,20 @@ def test_where_groups_start(row: Combiner) -> None:
 
 @pytest.mark.parametrize("op", sorted(OPERATORS))
 def test_what_leaves_a_value_as_it_is(op: str) -> None:
-    python = {"+=": operator.add, "-=": operator.sub, "*=": operator.mul, "|=": operator.or_, "^=": operator.xor}
-    text = idle(op, F32)
+    python = {
+        "+=": operator.add, "-=": operator.sub, "*=": operator.mul,
+        "|=": operator.or_, "^=": operator.xor, "&=": operator.and_,
+    }  # fmt: skip
+    text = idle(op, F32, F32)
     if text is not None:
         for m in (0.0, -0.0, 1.5, math.inf, -math.inf, 1e-320):
             assert bits(python[op](m, float(text))) == bits(m)
-    whole = idle(op, I32)
-    assert (whole is None) == (op == "&=")
-    if whole is not None:
-        assert all(python[op](m, int(whole)) == m for m in (-7, 0, 12))
+    whole = idle(op, I32, I32)
+    assert whole is not None
+    assert all(python[op](m, int(whole)) == m for m in (-7, 0, 12))
+    assert idle(op, I32, F32) is None
+    longer = idle(op, I64, U32)
+    assert longer is None if whole == "-1" else longer == whole, "-1 beside an unsigned value has 32 ones"
 
 
 def test_questions() -> None:

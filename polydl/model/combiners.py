@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from polydl.model.functions import function_of
-from polydl.model.types import ElementType
+from polydl.model.types import I32, ElementType, common
 
 
 class Regrouping(Enum):
@@ -34,7 +34,7 @@ class Compound:
     idle_float: str | None
     """A float x that leaves every m as it is, to the bit; None: there is none, or no operator on floats."""
     idle_integer: str | None
-    """The same for integers, whichever types m and the values beside it have; None: their types decide."""
+    """The same for integers; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,11 +104,10 @@ PRODUCT = Combiner(
     "product", Regrouping.ROUNDS, (Compound("*=", "1.0", "1"),), neutral="1", symbol="*", step="{m} * {x}",
     gather="product",
 )  # fmt: skip
-# Beside an unsigned x, ~0 is no longer than that is: `c ? x : ~0` may clear bits of a longer m.
 AND = Combiner(
     "and",
     Regrouping.EXACT,
-    (Compound("&=", None, None),),
+    (Compound("&=", None, "-1"),),
     neutral="~0",
     symbol="&",
     step="{m} & {x}",
@@ -183,10 +182,16 @@ def taken_away(op: str) -> str:
     return next(one.op for one in SUM.compounds if one.op != op)
 
 
-def idle(op: str, element: ElementType) -> str | None:
-    """C of a value that an assignment to such a target leaves it with as it is, to the bit; None: none is known."""
+def idle(op: str, element: ElementType, value: ElementType) -> str | None:
+    """C of a number that an assignment to such a target leaves it with as it is, to the bit, in `c ? x : number` beside
+    a `value` x; None: none is known."""
     row = of_assignment(op)
     found = next((one for one in row.compounds if one.op == op), None) if row is not None else None
     if found is None:
         return None
-    return found.idle_integer if element.is_int else found.idle_float
+    if element.is_float:
+        return found.idle_float
+    # Beside an unsigned x a number less than zero has no more bits than that: it may clear some of a longer target.
+    meant = common(value, I32)
+    cut = meant.unsigned and meant.bits < element.bits and (found.idle_integer or "").startswith("-")
+    return found.idle_integer if value.is_int and not cut else None

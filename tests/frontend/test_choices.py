@@ -42,6 +42,7 @@ def shown(statement: Statement) -> str:
         ("if (B[i] > 0) m *= 2;", ["m *= ((B > 0) ? 2 : 1.0)"]),
         ("if (B[i] > 0) k++;", ["k += ((B > 0) ? 1 : 0)"]),
         ("if (B[i] > 0) if (F[i] > 0) k |= 4;", ["k |= (((B > 0) && (F > 0)) ? 4 : 0)"]),
+        ("if (B[i] > 0) k &= 4;", ["k &= ((B > 0) ? 4 : (-1))"]),
         ("if (B[i] > 0) F[i] = 1; else F[i] = t;", ["F = ((B > 0) ? 1 : t)"]),
         ("if (B[i] > 0) m += 1.5; else { m += B[i]; }", ["m += ((B > 0) ? 1.5 : B)"]),
         ("if (B[i] > 0) k = m;", ["k = ((B > 0) ? m : k)"]),  # a double holds every int
@@ -91,6 +92,23 @@ def shown(statement: Statement) -> str:
 )
 def test_what_becomes_of_them(body: str, becomes: list[str], tmp_path: Path) -> None:
     assert [shown(s) for s in inside(tmp_path, body)] == becomes
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "kind"),
+    [
+        ("unsigned long", "unsigned", BlackBox),  # -1 beside it would have 32 ones
+        ("unsigned long", "int", Assignment),
+        ("long", "int", Assignment),
+        ("unsigned", "unsigned", Assignment),
+        ("unsigned char", "unsigned char", Assignment),
+        ("unsigned", "unsigned long", Assignment),
+    ],
+)
+def test_no_bit_is_cleared_where_none_would_be(target: str, value: str, kind: type, tmp_path: Path) -> None:
+    head = f"void f(const {value} x[20], const int w[20], {target} out[1])"
+    body = f"{target} u = 7; for (int i = 0; i < 20; i++) if (w[i] > 3) u &= x[i]; out[0] = u;"
+    assert [type(s.body) for s in region(tmp_path, body, head).statements if s.iterators] == [kind]
 
 
 def test_what_the_condition_reads_is_written_last(tmp_path: Path) -> None:

@@ -266,12 +266,8 @@ def _alone(condition: Node, one: c_ast.Assignment, state: State) -> c_ast.Assign
         if not meant.holds(own) or not (meant is own or meant.holds(made)):
             return None
         return _assigned(one, condition, one.rvalue, copy.deepcopy(one.lvalue))
-    if own.is_int:
-        nothing = idle(one.op, own) if made.is_int else None
-        kind, suffix = "int", ""
-    else:
-        nothing = idle(one.op, own) if own in (F32, F64) else None
-        kind, suffix = own.c, own.suffix or ""
+    kind, suffix = ("int", "") if own.is_int else (own.c, own.suffix or "")
+    nothing = idle(one.op, own, made) if own.is_int or own in (F32, F64) else None
     if nothing is None:
         return None
     number: Node = c_ast.Constant(kind, f"{nothing.lstrip('-')}{suffix}", one.coord)
