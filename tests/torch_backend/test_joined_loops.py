@@ -41,7 +41,7 @@ CASES: dict[str, tuple[Callable[..., Any], Sequence[Tensor], int]] = {
     "chosen rows": (
         lambda x, i: x[i] * 2, [torch.randn(6, 4, 5), torch.tensor([[1, 2], [0, 5]])], 4,
     ),
-    "zeros around": (lambda x: F.pad(x, (1, 1)), [torch.randn(3, 4, 5)], 2),
+    "zeros around": (lambda x: F.pad(x, (1, 1)), [torch.randn(3, 4, 5)], 4),
 }  # fmt: skip
 """What is computed, of what, and how many loops its group has."""
 
