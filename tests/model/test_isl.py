@@ -66,6 +66,14 @@ def test_extremes() -> None:
     assert isl.lex_extreme(TRIANGLE, greatest=True) == (3, 3, 9)
 
 
+def test_extremes_beside_a_piece_without_points() -> None:
+    strips = isl.Map("{ S[i, j] -> T[q, t = i, z = j - 512q] : 0 <= i, j <= 2999 and -511 + j <= 512q <= j }")
+    apart = strips.subtract(isl.meet(strips, isl.linear(strips.domain(), {0: 1}), isl.linear(strips.range(), {0: 1})))
+    assert isl.least_pair(apart) == ((0, 512), (1, 0, 0))  # for i = 0 one of the two pieces holds no integer point
+    one_by_one = isl.Set("{ [i] : i >= 0 or i = -4 }")
+    assert (isl.least(one_by_one, "i"), isl.greatest(one_by_one, "i")) == (-4, None)
+
+
 def test_sample_names_parameters() -> None:
     coordinates, given = isl.sample(isl.Set("[m, n] -> { S[i] : i = m + 1 and m = 4 and n = -2 }"))
     assert (coordinates, given) == ((5,), {"m": 4, "n": -2})

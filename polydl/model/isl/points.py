@@ -22,6 +22,7 @@ from polydl.model.isl.isl_types import (
     PwAffList,
     Set,
     Space,
+    Val,
     identifier,
     to_int,
     unnamed_space,
@@ -198,15 +199,27 @@ def differ(of: Map, coordinates: Iterable[int]) -> Map:
     return of.subtract(agree(of, coordinates))
 
 
+def _extreme(of: Set, place: int, greatest: bool) -> Val:
+    """The least (greatest) value of a dimension: NaN or infinite where there is none.
+
+    Piece by piece: isl takes 0 for the extreme of a first piece that holds no integer point, and so for the least value
+    of { [0] : no integer; [x] : 512 <= x <= 2999 }.
+    """
+    pieces = [Set.from_basic_set(piece) for piece in of.get_basic_sets()] if of.n_basic_set() > 1 else [of]
+    found = [piece.dim_max_val(place) if greatest else piece.dim_min_val(place) for piece in pieces]
+    there = [one for one in found if not one.is_nan()]
+    return reduce(Val.max if greatest else Val.min, there) if there else Val.nan(DEFAULT_CONTEXT)
+
+
 def least(of: Set, dim: Dim) -> int | None:
     """Least value of a dimension; None where there is none."""
-    found = of.dim_min_val(position_of(of, SET, dim))
+    found = _extreme(of, position_of(of, SET, dim), greatest=False)
     return to_int(found) if found.is_int() else None
 
 
 def greatest(of: Set, dim: Dim) -> int | None:
     """Greatest value of a dimension; None where there is none."""
-    found = of.dim_max_val(position_of(of, SET, dim))
+    found = _extreme(of, position_of(of, SET, dim), greatest=True)
     return to_int(found) if found.is_int() else None
 
 
@@ -224,7 +237,7 @@ def stride(of: Set, dim: Dim) -> int:
 def bounds(of: Set, dim: Dim) -> tuple[int, int]:
     """Least and greatest value of a dimension. Raises ValueError where it has none."""
     at = position_of(of, SET, dim)
-    return to_int(of.dim_min_val(at)), to_int(of.dim_max_val(at))
+    return to_int(_extreme(of, at, greatest=False)), to_int(_extreme(of, at, greatest=True))
 
 
 def symbolic_bounds(of: Set, dim: Dim) -> tuple[PwAff, PwAff]:
@@ -241,7 +254,7 @@ def lex_extreme(points: Set, greatest: bool = False) -> tuple[int, ...]:
     """
     found = []
     for at in range(points.dim(SET)):
-        bound = points.dim_max_val(at) if greatest else points.dim_min_val(at)
+        bound = _extreme(points, at, greatest)
         found.append(to_int(bound))
         points = points.fix_val(SET, at, bound)
     return tuple(found)
