@@ -184,7 +184,7 @@ class Perceptron(Workload):
         kind = torch.bfloat16 if self.bf16 else torch.float32
         made = {"X": torch.randn(self.batch, self.widths[0]).to(kind)}
         for n, (k, m) in enumerate(zip(self.widths, self.widths[1:], strict=False), start=1):
-            made |= {f"W{n}": (torch.randn(k, m) / math.sqrt(k)).to(kind), f"b{n}": torch.randn(m)}
+            made |= {f"W{n}": (torch.randn(k, m) / math.sqrt(k)).to(kind), f"b{n}": torch.randn(m).abs()}
         return {**made, "Y": torch.zeros(self.batch, self.widths[-1], dtype=kind)}
 
     def peers(self, torch: Any, arrays: Mapping[str, Any]) -> Peers:
