@@ -11,7 +11,7 @@ The interface between what finds regions and runs them, and what turns their nod
   an operator with several results), dtype, sizes and strides (elements). `graph_values.Reason`: why a node is eager.
 - `support.lowering(node) -> Reason | None`: None if the node can be lowered. Depends on the node, its arguments and
   their `meta["val"]` only; never raises. `getitem` of a lowered operator is lowered. Sizes are ints (graphs with
-  symbolic sizes are retraced for each size).
+  symbolic sizes are traced at several sizes, `sized_graph`).
 - `groups.groups(nodes, wanted) -> list[Group]`: `nodes` are the lowered nodes of a region in graph order, `wanted`
   those of them whose values must be in memory afterwards, never views (views that leave a region are run by the plan as
   ATen views of their base; a view that is read by nodes of the region is among `nodes` and becomes an access). Groups

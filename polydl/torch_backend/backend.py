@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from polydl.torch_backend.graph_report import Explained, GraphReport
 from polydl.torch_backend.groups import groups
 from polydl.torch_backend.model_export import Exported, written
 from polydl.torch_backend.node_kinds import reason
-from polydl.torch_backend.sizes import PerSizes, symbolic
+from polydl.torch_backend.region_plan import GroupsDifferError
+from polydl.torch_backend.sized_graph import sized_graph
+from polydl.torch_backend.sized_programs import DiffersError
+from polydl.torch_backend.sizes import AtFirstCall, PerSizes, symbolic
 from polydl.torch_backend.support import lowering
 from polydl.torch_backend.whole_operators import whole
 
@@ -87,14 +91,23 @@ def compiled(
         _tell(report, o)
         return function if eager is None else Checked(function, eager, report)
 
-    def beyond(whole: fx.GraphModule) -> None:
-        why = f"there is code for {o.sizes} other sizes already"
-        reasons = tuple(reason(node, why) for node in whole.graph.nodes if node.op == "call_function")
+    def beyond(why: str) -> None:
+        reasons = tuple(reason(node, why) for node in gm.graph.nodes if node.op == "call_function")
         if o.strict:
             raise PolyDLError(f"{reasons[0]}", hint="the option 'sizes' says for how many sizes there is code")
         _tell(GraphReport(len(reasons), (), reasons, 0, "", 0.0), o)
 
-    return PerSizes(gm, one, o.sizes, beyond) if symbolic(gm) else one(gm)
+    def at_first_call(inputs: Sequence[Any]) -> Function:
+        try:
+            function, report, watches = sized_graph(gm, inputs, static, o, lowerings, beyond)
+        except (DiffersError, GroupsDifferError) as error:
+            why = f"there is code for {o.sizes} other sizes already, and none for all: {error}"
+            return PerSizes(gm, one, o.sizes, partial(beyond, why))
+        _watches.update(watches)
+        _tell(report, o)
+        return Checked(function, Checked.reference(gm), report) if o.check else function
+
+    return AtFirstCall(at_first_call) if symbolic(gm) else one(gm)
 
 
 def _static_inputs() -> tuple[int, ...]:

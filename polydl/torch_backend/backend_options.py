@@ -54,7 +54,8 @@ class BackendOptions:
     partition: str = "min-cut"
     """How forward and backward are cut apart when training: `min-cut` recomputes what is cheap, `default` saves all."""
     sizes: int = 8
-    """For how many different sizes of a graph with symbolic sizes code is made; further ones run eagerly."""
+    """For how many sizes a graph with symbolic sizes is kept laid out at once; where there is no code for all of them,
+    for how many code is made: further ones run eagerly."""
     cc: str = "gcc"
     """The C compiler. gcc shares the OpenMP runtime of PyTorch's wheels; clang would bring another one."""
 

@@ -14,7 +14,7 @@ from torch import fx
 
 from polydl.torch_backend.graph_report import GroupReport, RegionReport
 from polydl.torch_backend.group_code import GroupCode
-from polydl.torch_backend.region_plan import RegionPlan
+from polydl.torch_backend.region_plan import RegionPlan, Step
 from polydl.torch_backend.straight_line import Lines
 
 RELEASED = 200_000.0
@@ -55,10 +55,16 @@ class RegionData:
 
 
 def data_of(plan: RegionPlan) -> RegionData:
-    """The data of a planned region."""
+    """The data of a planned region. Where groups take sizes, these are an input behind the others."""
+    inputs, sized = len(plan.inputs), plan.sized
+
+    def numbers(step: Step) -> tuple[int, ...]:
+        moved = tuple(n + (sized and n >= inputs) for n in step.numbers)
+        return (inputs, *moved) if step.made.group.sizes else moved
+
     calls = tuple(
         GroupCall(
-            step.made.code.key, step.made.code.name, step.made.code.how, step.numbers,
+            step.made.code.key, step.made.code.name, step.made.code.how, numbers(step),
             tuple(node.name for node in step.made.group.nodes),
             tuple(str(node.target) for node in step.made.group.nodes), step.made.group.work,
         )
@@ -70,7 +76,7 @@ def data_of(plan: RegionPlan) -> RegionData:
         for one in step.bounds
     )
     outputs = tuple((one.sizes, one.strides, str(one.dtype).removeprefix("torch.")) for one in plan.outputs)
-    return RegionData(len(plan.inputs), outputs, plan.offsets, plan.arena, calls, tuple(bounds))
+    return RegionData(inputs + sized, outputs, plan.offsets, plan.arena, calls, tuple(bounds))
 
 
 def region(data: RegionData, codes: Sequence[GroupCode], module: Any) -> tuple[Callable[..., Any], RegionReport]:

@@ -82,6 +82,13 @@ class Failed:
             self.nodes[node] = reason(node, f"its group cannot be compiled: {kind}{error}")
 
 
+LaidOut = tuple[fx.GraphModule, list[fold.Part], frozenset[str]]
+"""The rest of a graph, the parts of it that depend on parameters alone, and the names of the nodes for which tensors
+were laid out."""
+Together = Callable[[Sequence[LaidOut]], Callable[[Sequence[fx.Node], Sequence[fx.Node]], Sequence[Group]]]
+"""Of a graph at several sizes: what gives groups of its nodes that take sizes."""
+
+
 def _kept(text: str) -> Path:
     """A file with the C of a group that could not be compiled."""
     from polydl.frontend.inline import located
@@ -92,7 +99,7 @@ def _kept(text: str) -> Path:
 def compile_graph(
     gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings, *, keep: bool = False
 ) -> tuple[Function, GraphReport, list[Any]]:
-    """The function of a graph, its report, and the watches on its parameters (`call_extension`).
+    """The function of a graph with numbers for sizes, its report, and the watches on its parameters (`call_extension`).
 
     `static` are the numbers of inputs that are the same tensors in every call. Every node has `meta["val"]`; the graph
     is changed. Raises PolyDLError for an operator without loops if options are strict; other failures leave a group to
@@ -113,32 +120,78 @@ def _compiled(
 ) -> tuple[stored_graph.Stored, dict[str, GroupCode]]:
     """What the function of a graph is made of, and the code of its groups by their keys. It is kept under a key, unless
     something could not be compiled: that is told again next time."""
-    _expanded(gm, lowerings)
+    found = planned([gm], static, o, lowerings, module)
+    stored = stored_of(found)
+    if key is not None and not found.failed.broken:
+        stored_graph.write(key, stored)
+    return stored, found.codes
+
+
+def stored_of(found: Planned) -> stored_graph.Stored:
+    """What the function of a planned graph is made of."""
+    built = found.built
+    regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in found.plans.items()}
+    calls = {
+        n: straight_line.RegionCall(f"polydl_region_{n}", _nodes(plan.inputs), _nodes(plan.outputs), plan.sized)
+        for n, plan in found.plans.items()
+    }
+    folds, computed = _folds(found.rest, found.parts)
+    lines = straight_line.function_of(found.rest, built.units, calls, folds)
+    results = sum(part.results for part in found.parts)
+    return stored_graph.Stored(lines, regions, computed, built.reasons, built.operators, results)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A graph with the code of its groups, and how its regions call them."""
+
+    graphs: Sequence[fx.GraphModule]
+    """What runs in each call, of one graph or, the same, at several sizes."""
+    parts: Sequence[fold.Part]
+    """What is computed of parameters alone."""
+    built: Built
+    plans: Mapping[int, RegionPlan]
+    """Of each region, by the number of its unit."""
+    failed: Failed
+
+    @property
+    def rest(self) -> fx.GraphModule:
+        return self.graphs[0]
+
+    @property
+    def codes(self) -> dict[str, GroupCode]:
+        """By their keys."""
+        return {one.code.key: one.code for made in self.built.made.values() for one in made}
+
+
+def planned(
+    graphs: Sequence[fx.GraphModule],
+    static: Sequence[int],
+    o: BackendOptions,
+    lowerings: Lowerings,
+    module: Any,
+    together: Together | None = None,
+) -> Planned:
+    """The plan of a graph, or of one graph at several sizes, of which `together` makes groups that take sizes; these
+    are not measured beside eager PyTorch. The graphs are changed."""
+    for gm in graphs:
+        _expanded(gm, lowerings)
     plain: dict[str, Reason] = {}
     while True:
-        rest, parts, laid_out = _laid_out(gm, static, o, lowerings, plain)
+        laid = [_laid_out(gm, static, o, lowerings, plain) for gm in graphs]
+        rest, parts, laid_out = laid[0]
+        own = lowerings if together is None else replace(lowerings, groups=together(laid))
         failed = Failed({node: plain[node.name] for node in rest.graph.nodes if node.name in plain})
         while True:
-            built = build(rest, o, lowerings, failed)
-            planned = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
-            if not o.tune or o.strict or not _left_to_eager(built.units, planned, failed, module):
+            built = build(rest, o, own, failed)
+            plans = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
+            unmeasured = not o.tune or o.strict or together is not None
+            if unmeasured or not _left_to_eager(built.units, plans, failed, module):
                 break
         wrong = {node.name: why for node, why in failed.nodes.items() if node.name in laid_out}
         if not wrong:
-            break
+            return Planned([one for one, _, _ in laid], parts, built, plans, failed)
         plain |= wrong
-    regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in planned.items()}
-    calls = {
-        n: straight_line.RegionCall(f"polydl_region_{n}", _nodes(plan.inputs), _nodes(plan.outputs))
-        for n, plan in planned.items()
-    }
-    folds, computed = _folds(rest, parts)
-    lines = straight_line.function_of(rest, built.units, calls, folds)
-    results = sum(part.results for part in parts)
-    stored = stored_graph.Stored(lines, regions, computed, built.reasons, built.operators, results)
-    if key is not None and not failed.broken:
-        stored_graph.write(key, stored)
-    return stored, {one.code.key: one.code for made in built.made.values() for one in made}
 
 
 def _region_of(unit: Unit) -> Region:
@@ -170,9 +223,8 @@ def _expanded(gm: fx.GraphModule, lowerings: Lowerings) -> None:
 
 def _laid_out(
     gm: fx.GraphModule, static: Sequence[int], o: BackendOptions, lowerings: Lowerings, plain: Container[str]
-) -> tuple[fx.GraphModule, list[fold.Part], frozenset[str]]:
-    """The rest of a graph, the parts of it that depend on parameters alone, and the names of the nodes for which
-    tensors were laid out; not for those that are `plain`, since eager PyTorch runs them."""
+) -> LaidOut:
+    """The graph laid out, but for the nodes that are `plain`, since eager PyTorch runs them."""
     if o.weights == "live":
         return gm, [], frozenset()
     made, names = graph_layouts.lay_out(gm, static, lowerings.lowering, plain)
@@ -256,6 +308,10 @@ def _grouped(
                     failed.nodes[node] = reason(
                         node, "its indices are computed in the same region: nothing checks them"
                     )
+            except region_plan.GroupsDifferError as error:
+                if o.strict:
+                    raise
+                failed.nodes.update((node, reason(node, str(error))) for node in error.nodes)
             except Exception as error:  # noqa: BLE001  # eager PyTorch can run it, whatever is wrong here
                 failed.add([node for node in unit.nodes if node not in failed.nodes], error, None, o)
     return made

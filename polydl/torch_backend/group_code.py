@@ -25,7 +25,7 @@ from polydl.torch_backend.group_search import OBJECTS, TEXTS, Job, Searched, fro
 from polydl.torch_backend.loop_program import SizeName
 
 ENTRY = "polydl_call"
-_FORMAT = 9
+_FORMAT = 10
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 
 
@@ -90,12 +90,12 @@ def asked(
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
     flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
-    key = key_of([name, *parts(how, flags, o)])
+    ranges = {one.name: one.compared for one in sizes}
+    key = key_of([name, repr(ranges), *parts(how, flags, o)])
     found = known(key, name, how)
     if found is not None:
         return found
     end = entry(name, arguments, ENTRY, sizes)
-    ranges = {one.name: (one.least, one.most) for one in sizes}
     return Job(key, name, text(name), end, how, flags, o.cc, o.threads, o.reassociate, o.fast_math, ranges, moved)
 
 
@@ -157,11 +157,10 @@ def loaded(key: str, name: str, how: str, searched: Searched, path: Path) -> Gro
 
 def entry(name: str, arguments: int, called: str, sizes: Sequence[SizeName] = ()) -> str:
     """C of a function `called` that takes the addresses of all arguments of the function `name`, and calls it; where
-    that has sizes, it takes those of the model first."""
-    given = [f"(int)polydl_sizes[{one.number}]" for one in sizes]
-    given += [f"polydl_arguments[{i}]" for i in range(arguments)]
-    first = "const int64_t *polydl_sizes, " if sizes else ""
+    that has sizes, the first address is that of all sizes of the model, 64-bit integers."""
+    given = [f"(int)((const int64_t *)polydl_arguments[0])[{one.number}]" for one in sizes]
+    given += [f"polydl_arguments[{i + bool(sizes)}]" for i in range(arguments)]
     return (
-        f'\n__attribute__((visibility("default"))) void {called}({first}void *const *polydl_arguments)\n'
+        f'\n__attribute__((visibility("default"))) void {called}(void *const *polydl_arguments)\n'
         f"{{\n    {name}({', '.join(given)});\n}}\n"
     )

@@ -116,6 +116,8 @@ class Comment:
 
 
 Statement = Loop | Declare | Store | When | Comment
+_WIDE = 64
+"""Sizes up to which variants are compared in any case: a batch of two says little about the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,13 @@ class SizeName:
     number: int
     least: int
     most: int
+    usual: int = 0
+    """A value that code is to be good at; 0: a quarter of the greatest one."""
+
+    @property
+    def compared(self) -> tuple[int, int]:
+        """The least and the greatest value at which variants are compared; they are searched at a quarter of this."""
+        return self.least, min(self.most, max(4 * self.usual, _WIDE)) if self.usual else self.most
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,11 @@ from polydl.torch_backend.graph_values import value_of
 from polydl.torch_backend.model_sizes import ModelSizes, sizes_of
 from polydl.torch_backend.node_kinds import is_view, kinds
 from polydl.torch_backend.region_plan import RegionPlan
-from polydl.torch_backend.sized_groups import for_all_sizes
+from polydl.torch_backend.sized_groups import at, for_all_sizes, same_operators
 from polydl.torch_backend.sized_programs import DiffersError, united
 
 _ALIGNMENT = 64
+Groups = Callable[[Sequence[fx.Node], Sequence[fx.Node]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,37 @@ def written(
             gm, parts = graphs[0]
             every = [one for one, _ in graphs]
             spelled = _spelled(sizes, every)
-            lowerings = replace(lowerings, groups=for_all_sizes(sizes, every, lowerings))
+            try:
+                same_operators(every)
+            except DiffersError as error:
+                raise PolyDLError(f"the model cannot be exported: {error}") from error
+            lowerings = replace(
+                lowerings, groups=_greatest_first(for_all_sizes(sizes.names, sizes.fit, every, lowerings), sizes)
+            )
         plan = _plan(gm, o, lowerings)
         names = list(found.names)
         for part in parts:
             names += [f"of {', '.join(names[i] for i in part.inputs)} ({k})" for k in range(part.results)]
         tensors = [*found.tensors, *_computed(parts, found.tensors)]
     return _write(Path(folder), name, found, gm, plan, tensors, names, expected, o, sizes, spelled)
+
+
+def _greatest_first(groups_of: Groups, sizes: ModelSizes) -> Groups:
+    """The same groups. Raises PolyDLError for a tensor that is larger at another than the first point: memory is laid
+    out for this one."""
+
+    def checked(nodes: Sequence[fx.Node], wanted: Sequence[fx.Node]) -> Sequence[Any]:
+        found = groups_of(nodes, wanted)
+        for group in found:
+            for point in sizes.points:
+                sized = at(group, point)
+                if any(a.elements > b.elements for a, b in zip(sized.outputs, group.outputs, strict=True)):
+                    raise PolyDLError(
+                        "a tensor is larger where the sizes are not the greatest: memory is laid out for these"
+                    )
+        return found
+
+    return checked
 
 
 def _computed(parts: Sequence[fold.Part], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

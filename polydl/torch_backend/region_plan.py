@@ -9,6 +9,7 @@ from typing import Protocol
 
 from torch import fx
 
+from polydl.base.errors import PolyDLError
 from polydl.torch_backend import arena_layout
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import Value
@@ -86,6 +87,19 @@ class RegionPlan:
     arena: int
     """Its bytes."""
     steps: tuple[Step, ...]
+
+    @property
+    def sized(self) -> bool:
+        """Whether groups take sizes."""
+        return any(step.made.group.sizes for step in self.steps)
+
+
+class GroupsDifferError(PolyDLError):
+    """Operators whose groups are not the same at all sizes."""
+
+    def __init__(self, nodes: Sequence[fx.Node], reason: str) -> None:
+        super().__init__(reason)
+        self.nodes = tuple(nodes)
 
 
 def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:

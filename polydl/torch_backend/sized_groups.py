@@ -1,4 +1,4 @@
-"""Groups of a model at several sizes as groups that take sizes."""
+"""Groups of a graph at several sizes as groups that take sizes."""
 
 from __future__ import annotations
 
@@ -8,64 +8,102 @@ from typing import Any
 
 from torch import fx
 
-from polydl.base.errors import PolyDLError
 from polydl.torch_backend.graph_compiler import Lowerings
-from polydl.torch_backend.graph_levels import Region, units
+from polydl.torch_backend.graph_values import Value
 from polydl.torch_backend.groups import Group
 from polydl.torch_backend.loop_program import SizeName
-from polydl.torch_backend.model_sizes import ModelSizes
-from polydl.torch_backend.node_kinds import kinds
-from polydl.torch_backend.sized_programs import DiffersError, Fit, Size, united
+from polydl.torch_backend.region_plan import GroupsDifferError
+from polydl.torch_backend.sized_programs import DiffersError, Fit, Size, at_sizes, united
 
 
 def for_all_sizes(
-    sizes: ModelSizes, graphs: Sequence[fx.GraphModule], lowerings: Lowerings
+    names: Sequence[SizeName], fit: Fit, graphs: Sequence[fx.GraphModule], lowerings: Lowerings
 ) -> Callable[[Sequence[fx.Node], Sequence[fx.Node]], Sequence[Group]]:
-    """What gives the groups of a graph with sizes as parameters; the graphs are of the points. Raises PolyDLError for a
-    group whose loops are not those of all sizes."""
-    others = [_groups_of(gm, lowerings) for gm in graphs[1:]]
+    """What gives the groups of nodes of the first graph, with sizes as parameters; the graphs are the same at other
+    sizes (`same_operators`). Raises GroupsDifferError for groups whose loops are not those of all sizes."""
+    others = [{node.name: node for node in gm.graph.nodes} for gm in graphs[1:]]
 
     def groups_of(nodes: Sequence[fx.Node], wanted: Sequence[fx.Node]) -> Sequence[Group]:
-        first = lowerings.groups(nodes, wanted)
-        if any(len(one) != len(first) for one in others):
-            raise PolyDLError("the model has other groups of operators at other sizes")
-        return [_united(each, sizes.fit, sizes.names) for each in zip(first, *others, strict=True)]
+        elsewhere = []
+        for by_name in others:
+            inner, outer = ([by_name[node.name] for node in some] for some in (nodes, wanted))
+            elsewhere.append({_members(one): one for one in lowerings.groups(inner, outer)})
+        found: list[Group] = []
+        wrong: list[fx.Node] = []
+        why = ""
+        for group in lowerings.groups(nodes, wanted):
+            try:
+                found.append(_united([group, *(one.get(_members(group)) for one in elsewhere)], fit, names))
+            except DiffersError as error:
+                wrong += group.nodes
+                why = why or f"there is no code of {', '.join(_operators(group))} for all sizes: {error}"
+        if wrong:
+            raise GroupsDifferError(wrong, why)
+        return found
 
     return groups_of
 
 
-def _united(samples: Sequence[Any], fit: Fit, names: Sequence[SizeName]) -> Group:
-    first = samples[0]
-    operators = [[str(node.target) for node in one.nodes] for one in samples]
-    if any(one != operators[0] for one in operators):
-        raise PolyDLError("the model has other groups of operators at other sizes")
-    used: set[str] = set()
+def same_operators(graphs: Sequence[fx.GraphModule]) -> None:
+    """Raises DiffersError for graphs that do not have the same operators under the same names."""
+    for nodes in zip(*(gm.graph.nodes for gm in graphs), strict=False):
+        if len({(node.op, node.name, str(node.target)) for node in nodes}) > 1:
+            raise DiffersError(f"there are other operators at other sizes than {nodes[0].name}")
+    if len({len(gm.graph.nodes) for gm in graphs}) > 1:
+        raise DiffersError("there are more operators at some sizes")
 
-    def noted(values: Sequence[int]) -> Size:
-        size = fit(values)
-        used.update(name for name, n in zip(size.names, size.factors, strict=False) if n)
-        return size
 
-    try:
-        program = united([one.program for one in samples], noted)
-        ranges = united([one.index_ranges for one in samples], fit)
-        inputs = tuple(
-            replace(values[0], sizes=united([one.sizes for one in values], fit),
-                    strides=united([one.strides for one in values], fit))
-            for values in zip(*(one.inputs for one in samples), strict=True)
-        )  # fmt: skip
-    except DiffersError as error:
-        raise PolyDLError(f"there is no code of {', '.join(operators[0])} for all sizes: {error}") from error
-    if any(a.elements > b.elements for one in samples for a, b in zip(one.outputs, first.outputs, strict=True)):
-        raise PolyDLError("a tensor is larger where the sizes are not the greatest: memory is laid out for these")
-    program = replace(program, sizes=tuple(one for one in names if one.name in used))
-    made: Group = replace(first, program=program, inputs=inputs, index_ranges=ranges)
+def at(group: Any, values: Sequence[int]) -> Group:
+    """A group that takes sizes where these have values: its tensors have numbers. Its loops stay as they are."""
+
+    def tensor(one: Value) -> Value:
+        return replace(one, sizes=at_sizes(one.sizes, values), strides=at_sizes(one.strides, values))
+
+    scratch = tuple(replace(one, shape=at_sizes(one.shape, values)) for one in group.program.scratch)
+    made: Group = replace(
+        group, inputs=tuple(map(tensor, group.inputs)), outputs=tuple(map(tensor, group.outputs)),
+        program=replace(group.program, scratch=scratch), index_ranges=at_sizes(group.index_ranges, values),
+    )  # fmt: skip
     return made
 
 
-def _groups_of(gm: fx.GraphModule, lowerings: Lowerings) -> Sequence[Any]:
-    found, _ = kinds(gm.graph, lowerings.lowering)
-    return [
-        group for one in units(gm.graph, found) if isinstance(one, Region)
-        for group in lowerings.groups(one.nodes, one.wanted)
-    ]  # fmt: skip
+def _members(group: Any) -> tuple[str, ...]:
+    return tuple(node.name for node in group.nodes)
+
+
+def _tensors(group: Any) -> list[list[str]]:
+    return [[one.node.name for one in some] for some in (group.inputs, group.outputs)]
+
+
+def _operators(group: Any) -> list[str]:
+    return [str(node.target) for node in group.nodes]
+
+
+def _united(samples: Sequence[Any], fit: Fit, names: Sequence[SizeName]) -> Group:
+    if None in samples:
+        raise DiffersError("at other sizes they are not together")
+    first = samples[0]
+    used: set[int] = set()
+
+    def noted(values: Sequence[int]) -> Size:
+        size = fit(values)
+        used.update(n for n, factor in enumerate(size.factors[:-1]) if factor)
+        return size
+
+    def tensors(each: Sequence[Sequence[Value]]) -> tuple[Value, ...]:
+        return tuple(
+            replace(same[0], sizes=united([one.sizes for one in same], fit),
+                    strides=united([one.strides for one in same], fit))
+            for same in zip(*each, strict=True)
+        )  # fmt: skip
+
+    if any(_tensors(one) != _tensors(first) for one in samples):
+        raise DiffersError("it has other tensors at other sizes")
+    program = united([one.program for one in samples], noted)
+    ranges = united([one.index_ranges for one in samples], fit)
+    program = replace(program, sizes=tuple(one for n, one in enumerate(names) if n in used))
+    made: Group = replace(
+        first, program=program, index_ranges=ranges,
+        inputs=tensors([one.inputs for one in samples]), outputs=tensors([one.outputs for one in samples]),
+    )  # fmt: skip
+    return made

@@ -35,6 +35,11 @@ class Size(int):
         made.names, made.factors = names, factors
         return made
 
+    def at(self, values: Sequence[int]) -> int:
+        """Its value where the sizes have these."""
+        *factors, constant = self.factors
+        return sum(n * value for n, value in zip(factors, values, strict=True)) + constant
+
     def __bool__(self) -> bool:
         return True
 
@@ -61,6 +66,13 @@ class Size(int):
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
+
+
+def at_sizes(value: Any, values: Sequence[int]) -> Any:
+    """Tuples with numbers in the place of sizes."""
+    if isinstance(value, Size):
+        return value.at(values)
+    return tuple(at_sizes(one, values) for one in value) if isinstance(value, tuple) else value
 
 
 Fit = Callable[[Sequence[int]], Size]

@@ -1,10 +1,12 @@
-"""Graphs with symbolic sizes: one static graph for each of the first few sizes, made when they come."""
+"""Graphs with symbolic sizes whose loops are not the same at all of them (see `sized_graph`): one static graph for each
+of the first few sizes, made when they come."""
 
 from __future__ import annotations
 
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,13 +34,28 @@ def _has_symbol(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
+class AtFirstCall:
+    """A function that `make` makes of the inputs of the first call."""
+
+    def __init__(self, make: Callable[[Sequence[Any]], Function]) -> None:
+        self._make = make
+        self._made: Function | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make(inputs)
+        return self._made(inputs)
+
+
 class PerSizes:
     """The function of a graph with symbolic sizes: `make(static graph)` for the first `most` sizes that come, and eager
-    PyTorch for others; `beyond(graph)` is told of the first of these, and may refuse it."""
+    PyTorch for others; `beyond()` is called for the first of these, and may refuse it."""
 
     def __init__(
         self, gm: fx.GraphModule, make: Callable[[fx.GraphModule], Function], most: int,
-        beyond: Callable[[fx.GraphModule], None],
+        beyond: Callable[[], object],
     ) -> None:  # fmt: skip
         self._gm, self._make, self._most, self._beyond = gm, make, most, beyond
         self._told = False
@@ -62,7 +79,7 @@ class PerSizes:
         if function is not None:
             return function(inputs)
         if not self._told:
-            self._beyond(self._gm)
+            self._beyond()
             self._told = True
         given = list(inputs)
         inputs.clear()
@@ -71,8 +88,8 @@ class PerSizes:
 
 
 def static_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
-    """The graph for the sizes of these inputs: its nodes with `meta["val"]` of these sizes, its integers as literals.
-    It has the same inputs, also those that were sizes."""
+    """The graph for the sizes of these inputs, of which some may be functions that make them: its nodes with
+    `meta["val"]` of these sizes, its integers as literals. It has the same inputs, also those that were sizes."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     graph = fx.Graph()
     copies: dict[fx.Node, Any] = {}
@@ -92,7 +109,9 @@ def static_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
         for node in gm.graph.nodes:
             if node.op == "placeholder":
                 given = next(following)
-                value = mode.from_tensor(given, static_shapes=True) if isinstance(given, torch.Tensor) else given
+                value = given() if isinstance(given, partial) else given
+                if value is given and isinstance(given, torch.Tensor):
+                    value = mode.from_tensor(given, static_shapes=True)
                 put(node, value, lambda node=node: graph.node_copy(node))  # type: ignore[misc]
             elif node.op == "output":
                 graph.output(_mapped(node.args[0], copies)).meta = copy.copy(node.meta)

@@ -29,6 +29,8 @@ class RegionCall:
     inputs: tuple[fx.Node, ...]
     outputs: tuple[fx.Node, ...]
     """One is returned as it is, several as a tuple."""
+    sized: bool = False
+    """Whether it is given the global `polydl_sizes` behind its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class _Writer:
 
     def constant(self, value: object) -> str:
         """A name or literal that stands for a value."""
-        if value is None or isinstance(value, bool) or type(value) is int:
+        if value is None or isinstance(value, int):
             return repr(value)
         name = f"polydl_c{len(self.names)}"
         self.names[name] = value
@@ -146,7 +148,8 @@ def function_of(
         call = regions[i]
         for node in call.inputs:
             made.node(node)
-        made.call(call.name, [n.name for n in call.inputs], [n.name for n in call.outputs], False)
+        given = [*(n.name for n in call.inputs), *["polydl_sizes"] * call.sized]
+        made.call(call.name, given, [n.name for n in call.outputs], False)
         made.known.update(call.outputs)
     (output,) = gm.graph.find_nodes(op="output")
     read: list[str] = []
