@@ -188,6 +188,6 @@ def _united(samples: Sequence[Any], fit: Fit | None) -> Any:
         return slice(*_united([(one.start, one.stop, one.step) for one in samples], fit))
     if fit is not None and all(type(one) is int for one in samples) and any(one != first for one in samples):
         return fit(samples)
-    if any(type(one) is not type(first) or one != first for one in samples):
+    if any(type(one) is not type(first) or repr(one) != repr(first) for one in samples):  # a NaN equals none
         raise DiffersError(f"there are other numbers at other sizes: {', '.join(map(repr, samples))}")
     return first
