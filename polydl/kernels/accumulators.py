@@ -44,6 +44,8 @@ class Accumulator:
     """Whether each column's running value is used: lanes hold what all columns before have made, not a part each."""
     last: bool = False
     """Whether the last column that has the greatest value counts, for what is kept beside it."""
+    turned: bool = False
+    """Whether columns are counted from the last iteration on (`Printed.turned`)."""
     worst: str = ""
     """C of the worst value of the lanes' type, which lanes start from where what there was may be of a longer type, or
     as good as what is found; empty: they start from what there was."""
@@ -52,7 +54,7 @@ class Accumulator:
     def content(self) -> tuple[object, ...]:
         """What tells it from others."""
         kept = (self.x, self.before, self.beside, self.vector_x, self.last, *("scanned",) * self.scanned)
-        kept += (self.worst,) * bool(self.worst)
+        kept += (self.worst,) * bool(self.worst) + ("turned",) * self.turned
         return (self.name, self.combiner.name, self.place, self.op, *kept)
 
     @property
@@ -60,6 +62,11 @@ class Accumulator:
         """Plain C of what a column makes and of its value, where the bits of a zero are those of the first column that
         has one; None: of any."""
         return (self.before, self.x) if self.x and not self.beside else None
+
+    @property
+    def downwards(self) -> bool:
+        """Whether the column that counts, of several with the value found, is looked for from the last one on."""
+        return self.last != self.turned
 
     def takes(self, x: str) -> str:
         """C of the question whether x takes the place of what there was."""

@@ -47,7 +47,7 @@ class BestTwo(OfRows):
     def matches(self, piece: Innermost) -> Sequence[BestTwoUse]:
         """`b = x > a ? a : x > b ? x : b` and `a = x > a ? x : a` with one x in a column, neighbours along the row."""
         where = piece.printed
-        if where is None or len(piece.statements) != 2 or piece.inner:
+        if where is None or where.turned or len(piece.statements) != 2 or piece.inner:
             return ()
         below, best = piece.statements
         how = accumulation_in(piece.arrays, best, fast_math=where.options.fast_math)

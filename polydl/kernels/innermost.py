@@ -12,6 +12,7 @@ from polydl.model import isl
 from polydl.model.layout import Layout
 from polydl.model.scop import Access, Array, Assignment, Statement
 from polydl.model.strides import subscript_rows
+from polydl.model.time import map_from_affs
 from polydl.target.isa import Isa
 
 VECTOR = 1
@@ -43,6 +44,8 @@ class Printed:
     private: frozenset[str]
     """Scalars that no statement outside of the body uses, and whose first user writes them."""
     options: RowOptions
+    turned: bool = False
+    """Whether the first column is the last iteration: what the row touches lies in memory the other way round."""
     _relations: dict[tuple[int, int], tuple[Access, isl.Map]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -149,20 +152,35 @@ def printed(
     inner: Mapping[int, int] = MappingProxyType({}),
 ) -> Innermost:
     """The piece that printed loops are; `inner`: see `Innermost`. Raises NotVectorised where they are no row: a call,
-    iterations that need each other."""
+    iterations that need each other. Where all that moves goes down one element at a time, the row is turned round."""
     for at in body:
         if not isinstance(at.statement.body, Assignment):
             raise NotVectorised(f"{at.statement.name} is a call")
-    where = Printed(tuple(body), loops, private, options)
-    statements = tuple(at.statement for at in body)
+    piece = _piece(arrays, Printed(tuple(body), loops, private, options), inner)
+    if not inner and {move for moves in piece.moves for move in moves if move != 0} == {-1}:
+        turned = tuple(RowStatement(at.statement, _turned(at.schedule, loops)) for at in body)
+        piece = _piece(arrays, Printed(turned, loops, private, options, turned=True), inner)
+    assert piece.printed is not None
+    _check_independent(piece, piece.printed)
+    return piece
+
+
+def _turned(schedule: isl.Map, loops: RowLoops) -> isl.Map:
+    """A schedule whose loops of a row run the other way."""
+    times = schedule.range()
+    affs = [aff.neg() if d in loops.dims else aff for d, aff in enumerate(isl.coordinates(times))]
+    return schedule.apply_range(map_from_affs(times, affs))
+
+
+def _piece(arrays: Mapping[str, Array], where: Printed, inner: Mapping[int, int]) -> Innermost:
+    loops = where.loops
+    statements = tuple(at.statement for at in where.body)
     moves = tuple(
         tuple(move_along(arrays[a.array], where.relation(n, a), loops) for a in s.accesses)
         for n, s in enumerate(statements)
     )
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
-    piece = Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
-    _check_independent(piece, where)
-    return piece
+    return Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
 
 
 def move_along(array: Array, relation: isl.Map, loops: RowLoops) -> int | None:

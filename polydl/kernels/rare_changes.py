@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction, stated
@@ -78,7 +79,7 @@ class RareChanges(OfRows):
     def matches(self, piece: Innermost) -> Sequence[ChangesUse]:
         """Statements that store to one element each in all columns, or leave it as it is."""
         where = piece.printed
-        if where is None or piece.inner:
+        if where is None or where.turned or piece.inner:
             return ()
         tested = {
             piece.arrays[s.accesses[access].array].element
@@ -87,13 +88,14 @@ class RareChanges(OfRows):
             for access in _conditional_loads(s.body.value)
             if piece.moves[at][access] == 1
         }
-        if len(tested) != 1 or not tested <= {*ROW_TYPES}:
-            return ()
-        (element,) = tested
-        try:
-            return (_Columns(piece, RowBuilder(piece, where, element), element).use(),)
-        except NotVectorised:
-            return ()
+        # What is handed on is compared with elements of its own type, mostly.
+        held = {piece.arrays[s.target.array].element for s in piece.statements if isinstance(s.body, Assignment)}
+        for element in sorted(tested & {*ROW_TYPES}, key=lambda t: (t not in held, -t.bytes, t.name)):
+            try:
+                return (_Columns(piece, RowBuilder(piece, where, element), element).use(),)
+            except NotVectorised:
+                continue
+        return ()
 
     def cycles(self, use: ChangesUse, shape: int, isa: Isa) -> Cycles:
         return Cycles(step=shape * 2 * len(use.tests) / RATE)
@@ -158,7 +160,7 @@ class _Columns:
             if found is _ALWAYS:
                 raise NotVectorised("a value that changes in each column")
             for one in joined(found, "||") if found is not None else ():
-                tests[self._test(at, one, holds=True)] = None
+                tests[self._test(at, self._tested_part(at, one), holds=True)] = None
         if not tests or not self.tested:
             raise NotVectorised("nothing that is tested in vectors")
         self.builder.check_loads(self.tested)
@@ -204,6 +206,25 @@ class _Columns:
                     return _ALWAYS
                 return Binary("||", *some) if len(some) == 2 else next(iter(some), None)
         return _ALWAYS
+
+    def _tested_part(self, at: int, condition: Expr) -> Expr:
+        """A condition without those of its conjuncts that are about elements of other types: columns pass more often
+        then, and run as they are written. Raises NotVectorised where what is left asks for nothing that is handed
+        on."""
+        parts = list(joined(condition, "&&"))
+        kept = [
+            part
+            for part in parts
+            if all(
+                self.builder.held(at, a) is self.element or self._pointer(at, a) or self.builder.move(at, a) == 0
+                for a in loads(part)
+            )
+        ]
+        if len(kept) == len(parts):
+            return condition
+        if not any(self._pointer(at, a) for part in kept for a in loads(part)):
+            raise NotVectorised("a test of values of several types")
+        return reduce(lambda one, two: Binary("&&", one, two), kept)
 
     def _target(self, at: int) -> str:
         return self.builder.argument(at, self.builder.target(at), pointer=True).name

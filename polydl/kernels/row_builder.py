@@ -21,13 +21,26 @@ from polydl.kernels.window_sums import WindowSum, window_operands, window_sum
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping, adds
-from polydl.model.expr import affine_values, loads, sure_loads
+from polydl.model.expr import (
+    AffineValue,
+    Call,
+    Conditional,
+    Expr,
+    Gather,
+    affine_values,
+    every_part,
+    loads,
+    sure_loads,
+)
 from polydl.model.scop import Access, Assignment
 from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
 from polydl.target.isa import lanes_name
 
 APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
 """Types of elements of which a vector can be loaded one by one (templates/row_sums.c.j2)."""
+MOST_INSIDE = 64
+"""Iterations of a loop that each lane runs for its own column: what a vector of columns touches in it may lie anywhere,
+and stays in the first cache for the next one."""
 _LAST = "(cut ? (ptrdiff_t)polydl_f32_count(part) - 1 : POLYDL_F32_LANES - 1)"
 """C of the number of a step's last column."""
 
@@ -99,8 +112,37 @@ class RowBuilder:
         if self.narrow:
             return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
         if self.element.is_int:
-            return Whole(self.element, load)
-        return Vectors(self.element, load, self.where.options.fast_math)
+            return Whole(self.element, load, uniform=lambda condition: self._uniform(at, condition))
+        fast = self.where.options.fast_math
+        return Vectors(self.element, load, fast, uniform=lambda condition: self._uniform(at, condition))
+
+    def _uniform(self, at: int, condition: Expr) -> str | None:
+        """C of a condition on elements of other types than the lanes' that no column moves or changes; None: it is
+        another one."""
+        read = loads(condition)
+        if not self._stays(at, condition) or all(self.held(at, access) is self.element for access in read):
+            return None
+        return scalar_text(condition, lambda access: self.argument(at, access, pointer=False).name)
+
+    def _stays(self, at: int, condition: Expr) -> bool:
+        """Whether a condition is made of elements that no column moves or changes."""
+        parts = list(every_part(condition))
+        if any(isinstance(part, Gather | AffineValue | Call) for part in parts):
+            return False
+        changed = {a.array for s in self.piece.statements for a in s.accesses if a.write}
+        accesses = self.piece.statements[at].accesses
+        return all(self.move(at, i) == 0 and accesses[i].array not in changed for i in loads(condition))
+
+    def beside_lanes(self, at: int) -> frozenset[int]:
+        """The accesses that a statement only asks for in conditions that stay in all columns."""
+        body = self.piece.statements[at].body
+        assert isinstance(body, Assignment)
+        asked: list[int] = []
+        for part in every_part(body.value):
+            if isinstance(part, Conditional) and self._stays(at, part.condition):
+                asked += loads(part.condition)
+        every = list(loads(body.value))
+        return frozenset(i for i in asked if every.count(i) == asked.count(i))
 
     def argument(self, at: int, access: int, *, pointer: bool) -> RowArgument:
         touched = self.piece.statements[at].accesses[access]
@@ -194,7 +236,8 @@ class RowBuilder:
         if self.narrow:
             body = replace(body, value=stored_value(body, lambda access: self.held(at, access)))
         target, move = statement.target, self.move(at, body.target)
-        plain: dict[int, str] = {}
+        asked = () if self.narrow else (i for i in self.beside_lanes(at) if self.held(at, i) is not self.element)
+        plain = {i: self.argument(at, i, pointer=False).name for i in asked}
 
         def load(access: int) -> str:
             vector, plain[access] = self.load(at, access)
@@ -236,7 +279,10 @@ class RowBuilder:
             None,
         )
         alone = kept or (target.array in self.where.private and before is not None)
-        if not self.narrow or not alone or not adds(body.op):
+        if alone and not self.narrow:
+            self._add_loop(at, mine, before)
+            return
+        if not alone or not adds(body.op):
             raise NotVectorised(f"{statement.name} is no sum that begins in its column")
         if self.held(at, body.target) is not I32 or body.target_read is None:
             raise NotVectorised(f"{statement.name} adds up {self.held(at, body.target)}")
@@ -266,6 +312,54 @@ class RowBuilder:
         adding = scalar_text(body.value, plain.__getitem__)
         counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
         self.plain.append(f"{I32} {name} = {before or f'{element}[j]'}; {counted} {name} {body.op} {adding};")
+        self.values.append((target.array, mine, name))
+        if kept:
+            self.stored[f"{element} + polydl_column"] = (target.array, name)
+
+    def _add_loop(self, at: int, mine: isl.Map, before: str | None) -> None:
+        """The lines of a short loop inside of the row that each lane runs for its own column, in the order that C has:
+        it changes `mine`, the column's value, which is in the variable `before` or in memory. Raises NotVectorised."""
+        statement, extent = self.piece.statements[at], self.piece.inner[at]
+        body, target = statement.body, statement.target
+        assert isinstance(body, Assignment)
+        if extent > MOST_INSIDE:
+            raise NotVectorised("a long loop inside of a row")
+        there = [statement.accesses[i] for i in (body.target, *sure_loads(body.value))]
+        for one in (statement.accesses[i] for i in loads(body.value)):
+            if not any(one.array == a.array and one.relation.is_equal(a.relation) for a in there):
+                raise NotVectorised(f"elements of {one.array} that may not be there")
+        name, plain = f"polydl_v{len(self.values)}", dict[int, str]()
+
+        def load(access: int) -> str:
+            read = statement.accesses[access]
+            along, move = self.where.along(self.piece.arrays[read.array], at, access), self.move(at, access)
+            if read.array == target.array and self._of_column(at, read).is_equal(mine):
+                plain[access] = name
+                return name
+            if along is None or move not in (0, 1) or read.array == target.array:
+                raise NotVectorised(f"{read.array} does not move evenly")
+            if self.held(at, access) is not self.element:
+                raise NotVectorised(f"{read.array} is of another type")
+            element = self.argument(at, access, pointer=True).name
+            inside = (f" + {along} * polydl_j" if along != 1 else " + polydl_j") if along else ""
+            plain[access] = f"*({element}{' + j' if move else ''}{inside})"
+            if move:
+                return f"POLYDL_FETCH({element} + polydl_column{inside})"
+            return f"{self.vector}_all(*({element}{inside}))"
+
+        vectors = self.vectors(at, load)
+        value, written = vectors.text(body.value), scalar_text(body.value, plain.__getitem__)
+        op = body.op.removesuffix("=")
+        if op:
+            if op not in vectors.operators:
+                raise NotVectorised(f"the operator {body.op}")
+            value, written = f"{name} {op} {value}", f"{name} {op} {written}"
+        kept = self.move(at, body.target) == 1
+        element = self.argument(at, body.target, pointer=True).name if kept else ""
+        counted = f"for (ptrdiff_t polydl_j = 0; polydl_j < {extent}; polydl_j++)"
+        first = before or f"POLYDL_FETCH({element} + polydl_column)"
+        self.lines.append(f"{self.vector} {name} = {first}; {counted} {name} = {value};")
+        self.plain.append(f"{self.element} {name} = {before or f'{element}[j]'}; {counted} {name} = {written};")
         self.values.append((target.array, mine, name))
         if kept:
             self.stored[f"{element} + polydl_column"] = (target.array, name)
@@ -306,7 +400,7 @@ class RowBuilder:
             for other, s in enumerate(self.piece.statements)
         )
         scanned = not alone
-        if scanned and not self._behind(at, mine, beside):
+        if scanned and (self.where.turned or not self._behind(at, mine, beside)):
             raise NotVectorised(f"{target.array} is the same in every iteration")
         place = self.argument(at, body.target, pointer=True).name
         name = f"polydl_acc{len(self.accumulators)}"
@@ -354,11 +448,14 @@ class RowBuilder:
         last = {one.last for one in beside.values()}
         if len(last) > 1 or (True in last and not self.element.is_int):
             raise NotVectorised("the last of equal values, or of zeros")
-        before = tuple(p for p in self.plain if p.startswith("const "))
-        vector = (tuple(line for line in self.lines if line.startswith("const ")), text)
+        before = tuple(p for p in self.plain if not p.startswith("*"))
+        vector = (tuple(line for line in self.lines if not line.startswith("{")), text)
         worst = worst_text(row, self.element) if longer or True in last else ""
         guarded = more if how.guards else ""
-        made = Accumulator(name, row, place, body.op, x, before, kept, vector, guarded, last=True in last, worst=worst)
+        made = Accumulator(
+            name, row, place, body.op, x, before, kept, vector, guarded,
+            last=True in last, turned=self.where.turned, worst=worst,
+        )  # fmt: skip
         self.lines.append(made.line(self.vector, text))
         self.plain.append(doing)
         self.accumulators.append(made)

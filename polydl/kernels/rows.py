@@ -82,9 +82,16 @@ class GeneralRow(OfRows):
         short = {probe.held(at, i) for at, s in others for i in range(len(s.accesses)) if i not in longer[at]}
         if len(short) == 1 and all(one.is_int for one in short) and not bits:
             types = short
+        if len(types) > 1 and not (inner or bits or converts(types)):
+            asked = {at: probe.beside_lanes(at) for at, _ in others}
+            types = {probe.held(at, i) for at, s in others for i in range(len(s.accesses)) if i not in asked[at]}
         widest = row_element({*types, F32} if bits else types)
         # A sum inside of a column is one of words, whatever is stored of it.
-        words = bool(inner) and all(t in SMALL for t in types)
+        read = {t for at in inner for t in _read_inside(piece, at)}
+        words = bool(inner) and all(t in SMALL for t in types) and widest not in read
+        if inner and not words and not converts(types):
+            types |= read
+            widest = row_element(types)
         widest = F32 if words else widest
         built = RowBuilder(piece, piece.printed, widest, narrow=words or converts(types) or (bits and widest is F32))
         if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
@@ -114,11 +121,12 @@ class GeneralRow(OfRows):
                 if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
             ]
             ops = arithmetic(statement)
-            if at in piece.inner:
+            if at in piece.inner and use.element not in _read_inside(piece, at):
                 windows = all(abs(move) <= 1 for move, _ in moving if move is not None)
                 steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa, windows=windows))
                 continue
-            steps.append(times * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
+            each = times * piece.inner.get(at, 1)
+            steps.append(each * vector_cycles(ops, moving, lanes, ops.vector_instructions / RATE))
         return Cycles(shape * sum(steps))
 
     def emit(self, use: RowUse, shape: int) -> RowFunction:
@@ -128,7 +136,15 @@ class GeneralRow(OfRows):
     def meaning(self, use: RowUse, shape: int) -> str:
         assert use.built is not None, "only printed loops have a function"
         stores = [f"{address.partition(' ')[0]}[j] = {name};" for address, (_, name) in use.built.stored.items()]
-        return f"for (ptrdiff_t j = 0; j < n; j++) {{ {' '.join([*use.built.plain, *stores])} }}"
+        counted = "j = n - 1; j >= 0; j--" if use.built.where.turned else "j = 0; j < n; j++"
+        return f"for (ptrdiff_t {counted}) {{ {' '.join([*use.built.plain, *stores])} }}"
+
+
+def _read_inside(piece: Innermost, at: int) -> set[ElementType]:
+    """Types of what a statement in a loop inside of the row reads beside what it changes."""
+    statement = piece.statements[at]
+    changed = statement.target.array
+    return {piece.arrays[a.array].element for a in statement.accesses if a.array != changed}
 
 
 def _cycles(builder: RowBuilder) -> float:
@@ -200,6 +216,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
             accumulators=accumulators,
             shifted="".join(f", {parts.get(a.name, f'{a.name}{_shift(builder, a)}')}" for a in arguments),
             long=long,
+            turned=builder.where.turned,
             columns=PIECE if long else FOUND,
             windows=builder.windows,
             searches=list(dict.fromkeys(a.search for a in accumulators if a.search)),

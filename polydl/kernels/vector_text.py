@@ -66,6 +66,8 @@ class Vectors:
     """Of compound assignments, without the `=`."""
     names: Mapping[Expr, str] = field(default_factory=dict)
     """The variables of vectors that hold parts of the expression already."""
+    uniform: Callable[[Expr], str | None] = lambda _: None
+    """C of a condition that is the same in all lanes and is asked once for them; None: lanes are compared."""
 
     @property
     def prefix(self) -> str:
@@ -148,6 +150,8 @@ class Vectors:
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         then_text, otherwise_text = self.compared(then), self.compared(otherwise)
+        if (same := self.uniform(condition)) is not None:
+            return f"({same} ? {then_text} : {otherwise_text})"
         if isinstance(condition, Binary) and condition.op in "<>":
             sides = self.compared(condition.left), self.compared(condition.right)
             # x86's max(x, y) is x > y ? x : y, with NaN and zeros too.

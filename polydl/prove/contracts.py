@@ -312,9 +312,10 @@ class RowStep:
 
 
 def row_step(
-    parsed: Parsed, name: str, bound: Mapping[str, Any], column: Affine, strides: Strides, first: int
+    parsed: Parsed, name: str, bound: Mapping[str, Any], column: Affine, strides: Strides, first: int, *, back: bool
 ) -> RowStep:
-    """The statements of a row, read with one lane; `first` is the number that the first one will have.
+    """The statements of a row, read with one lane; `first` is the number that the first one will have, and `back` says
+    that the first column is the last iteration.
 
     Raises Unreadable.
     """
@@ -342,7 +343,7 @@ def row_step(
             lines.append(RowLine("=", values[item.name], None))
             env[item.name] = Made(first + made[item.name])
         elif isinstance(item, c_ast.Compound):
-            lines.append(accumulating(parsed.functions, item, env, values, ends, strides))
+            lines.append(accumulating(parsed.functions, item, env, values, ends, strides, back=back))
         else:
             _straight(item, env, strides, stores)
     for address, value in stores:

@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.model.combiners import COMBINERS, Combiner, of_gathering
 from polydl.model.types import F32, ElementType, integer_literal, spelled
-from polydl.prove.integers import ZERO, Unreadable, affine
+from polydl.prove.integers import Unreadable
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import (
     Accumulator,
@@ -24,7 +24,7 @@ from polydl.prove.symbolic_values import (
     place,
     symbol,
 )
-from polydl.prove.syntax import loop_start, loop_step
+from polydl.prove.syntax import loop_start
 
 _NAME = re.compile(r"(polydl\d*_acc\d+)(?:_(\d+))?")
 _GATHERS = "|".join(row.gather for row in COMBINERS if row.gather)
@@ -244,9 +244,10 @@ def _zero(declared: Any, assigned: Any, whole: Any) -> str:
 
 def accumulating(
     functions: Mapping[str, Any], item: Any, env: Mapping[str, Any], made: Mapping[str, Symbol],
-    ends: Mapping[str, End], strides: Strides,
+    ends: Mapping[str, End], strides: Strides, *, back: bool,
 ) -> RowLine:  # fmt: skip
-    """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`; `made`: the values of the step so far.
+    """`{ const v polydl_x = e; *acc = *acc + (cut ? … : polydl_x); }`; `made`: the values of the step so far. `back`:
+    the first column is the last iteration.
 
     Raises Unreadable.
     """
@@ -279,7 +280,7 @@ def accumulating(
             case _:
                 raise Unreadable(f"the step of {name}")
     if end.zero:
-        _check_zero(functions.get(end.zero), x, env, made, strides)
+        _check_zero(functions.get(end.zero), x, env, made, strides, back=back)
     if not row.compounds:
         return RowLine("=", _replaced(value, mine, Load(end.target)), end.target, name)
     if guards:
@@ -288,10 +289,10 @@ def accumulating(
 
 
 def _check_zero(
-    definition: Any, x: Symbol, env: Mapping[str, Any], made: Mapping[str, Symbol], strides: Strides
+    definition: Any, x: Symbol, env: Mapping[str, Any], made: Mapping[str, Symbol], strides: Strides, *, back: bool
 ) -> None:
-    """A function that looks for the first zero looks at the values that the step takes, in their order. Raises
-    Unreadable."""
+    """A function that looks for the first zero looks at the values that the step takes, in the order of the iterations.
+    Raises Unreadable."""
     items: list[Any] = definition.body.block_items if definition is not None else []
     items = [i for i in items if not isinstance(i, c_ast.Cast)]
     match items:
@@ -304,8 +305,9 @@ def _check_zero(
             same = all(
                 isinstance(m, c_ast.Decl) and made.get(m.name) == symbol(m.init, inside, strides) for m in before
             )
-            whole = (
-                affine(first, {}) == ZERO and loop_step(loop, variable) == 1 and _shown(loop.cond) == f"{variable} < n"
+            counted = _shown(first), _shown(loop.cond), _shown(loop.next)
+            whole = counted == (
+                ("n - 1", f"{variable} >= 0", f"{variable}--") if back else ("0", f"{variable} < n", f"{variable}++")
             )
             returned = _shown(test).split() == f"if ({value.name} == 0) return {value.name};".split()
             if same and whole and returned and symbol(value.init, inside, strides) == x:

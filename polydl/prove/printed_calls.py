@@ -218,7 +218,8 @@ def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Wa
     columns = tuple(here.plus(begin, -1) for here, begin in zip(counted, begins, strict=True))
     first = len(walk.program.statements)
     if meant is None:
-        step = row_step(walk.parsed, name, env, columns[0], walk.strides, first)
+        back = any(row.back for row in waiting.rows)
+        step = row_step(walk.parsed, name, env, columns[0], walk.strides, first, back=back)
     else:
         step = meant_step(walk.parsed, meant, env, columns, walk.strides)
     if len(step.lines) != len(waiting.hints):

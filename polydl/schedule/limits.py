@@ -49,7 +49,7 @@ SPACES = {
 }
 
 
-BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, RAGGED, EQUAL, AGAIN = (
+BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, RAGGED, EQUAL, AGAIN, FEW_UNEVEN = (
     "register blocks beyond the most efficient",
     "tiles as large as the loop or as small as the register block",
     "orders that break a dependence",
@@ -58,6 +58,7 @@ BLOCKS, TILES, ILLEGAL, ORDERS, IDLE, RAGGED, EQUAL, AGAIN = (
     "loops that cannot be collapsed, since the last tile of the outer one is cut short",
     "equal to another variant",
     "loops outside of those over rows of a sparse matrix, and forks for each row",
+    "parallel loops over few tiles of a triangle",
 )
 """Why choices are left out, as they are counted."""
 

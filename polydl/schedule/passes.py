@@ -14,6 +14,7 @@ from polydl.schedule.loops import BY_ENTRIES, over_rows
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
 from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
+from polydl.schedule.uneven import shared_evenly
 
 _STRIP = 2048
 """Iterations of a vector loop that a thread takes at once."""
@@ -35,7 +36,8 @@ def merged(node: Node, links: Links) -> Node:
 
 def scheduled(node: Node, links: Links, goal: Goal) -> Node:
     """The tree with parallel, tiled and vector loops, and whole tiles in microkernels."""
-    return packed(_outer(node, links, goal, not goal.parallel))
+    tree = packed(_outer(node, links, goal, not goal.parallel))
+    return shared_evenly(tree, {name: one.statement.domain for name, one in goal.of.items()})
 
 
 def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:

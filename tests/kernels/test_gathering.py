@@ -56,6 +56,7 @@ SUMS = {
     "product": "m[0] *= a[j];",
     "product and sum": "m[0] *= a[j]; k[0] += a[j];",
     "sum under a condition": "m[0] += a[j] > 0 ? b[j] : -0.0@;",
+    "sum under a condition that stays": "m[0] += w[0] < 2 ? a[j] : b[j];",
 }
 LENGTHS = (*range(41), 63, 64, 65, 127, 130, 255, 256, 257, 400, 2048, 2049, 5000)
 LONGEST = max(LENGTHS)
@@ -78,7 +79,8 @@ def row(folder: Path, body: str, element: str, options: RowOptions) -> tuple[Row
             value = affine_values(body.value)[a.access].value
             given.append(str(isl.offset(isl.pieces(value)[0][1])))
         else:
-            given.append(found.statements[a.statement].accesses[a.access].array)
+            array = found.statements[a.statement].accesses[a.access].array
+            given.append(array if a.pointer else f"*{array}")
     return made, given
 
 

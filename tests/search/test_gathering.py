@@ -27,11 +27,34 @@ OPTIONS = Options(space="small", machine="epyc-zen5", threads=2)
         ("masked_sum", 1),
         ("variance_two_passes", 2),
         ("softmax_plain", 3),
+        ("squares_of_triangle", 4),
+        ("common_bits_of_rows", 2),
+        ("best_window", 2),
+        ("last_least", 2),
+        ("inversions", 2),
+        ("all_set", 2),
     ],
 )
 def test_the_first_choice(name: str, calls: int) -> None:
     entry = catalogue(FOLDER)[name]
     (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.bench)).scops
     first = with_fused(rank(scop, options=OPTIONS), OPTIONS).variants[0]
-    assert len(re.findall(r"polydl_row_f\d+_\w+\(", first.region())) == calls, first.region()
+    assert len(re.findall(r"polydl_row_\w+\(", first.region())) == calls, first.region()
     assert "#pragma omp parallel for" in first.region()
+
+
+def test_what_is_rarely_better_is_looked_for_in_vectors() -> None:
+    """Of `ok[i][j] && a[i][j] >= best` lanes ask for the second."""
+    entry = catalogue(FOLDER)["last_of_best"]
+    (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.bench)).scops
+    first = with_fused(rank(scop, options=OPTIONS), OPTIONS).variants[0]
+    assert re.findall(r"polydl_changes_i32s_\w+\(", first.region()), first.region()
+
+
+@pytest.mark.parametrize("name", ["inversions", "squares_of_triangle"])
+def test_threads_take_pieces_of_triangles(name: str) -> None:
+    entry = catalogue(FOLDER)[name]
+    (scop,) = load(entry.path, options=OPTIONS, defines=entry.defines(entry.bench)).scops
+    for variant in with_fused(rank(scop, options=OPTIONS), OPTIONS).variants[:3]:
+        parallel = re.findall(r"omp parallel for[^\n]*", variant.region())
+        assert "schedule(dynamic" in parallel[0], variant.loops

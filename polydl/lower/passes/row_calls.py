@@ -149,8 +149,8 @@ class Rows:
         """The call that runs the loops with these statements in the innermost one."""
         node, instances = chain[0], [part.instance for part in parts]
         users = [(one, one.row) for one in instances if one.row is not None]
-        last = [loop.last for loop in chain]
-        if len(users) < len(instances) or None in last:
+        last = [loop.last for loop in chain if loop.last is not None]
+        if len(users) < len(instances) or len(last) < len(chain):
             return None
         options = self._options(instances)
         if options is None:
@@ -180,24 +180,25 @@ class Rows:
             return None
         self.prologue += (*made.prologue, made.text)
         self.streams = self.streams or made.streams
-        assert last[0] is not None
         length = _length(node.first, last[0])
         for extent in loops.extents:
             length = Binary("*", length, Int(extent))
         given = [_argument(argument, [user for user, _ in users]) for argument in made.arguments]
         call: Expr = Invoke(made.name, (length, *given))
-        known = {loop.variable: loop.first for loop in chain if isinstance(loop.first, Int) and loop.first.value >= 0}
+        turned = piece.printed is not None and piece.printed.turned
+        begins = {loop.variable: end if turned else loop.first for loop, end in zip(chain, last, strict=True)}
+        known = {name: begin for name, begin in begins.items() if isinstance(begin, Int) and begin.value >= 0}
         known |= {part.inner.variable: Int(part.inner.first) for part in parts if part.inner is not None}
         if known:
             call = substituted(call, known)
         counted = zip(chain, [1, *loops.extents], strict=True)
         hints = [
-            row_mark([(Name(loop.variable), loop.first, Int(extent)) for loop, extent in counted]),
+            row_mark([(Name(v := loop.variable), begins[v], Int(extent)) for loop, extent in counted], back=turned),
             *(hint for user, _ in users for hint in user.hints),
         ]
         hinted = tuple(hints) if any(user.hints for user, _ in users) else ()
         used = set(names(call))
-        declared = tuple((loop.variable, loop.first) for loop in chain if loop.variable in used)
+        declared = tuple((name, begin) for name, begin in begins.items() if name in used)
         if not declared:
             return Block((*hinted, Evaluate(call)))
         return Scope((Declare(f"const {self.names.integer}", declared), *hinted, Evaluate(call)))

@@ -9,7 +9,7 @@ from polydl.base.errors import InputError
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.model.strides import known
-from polydl.schedule.limits import AGAIN, IDLE, RAGGED, Limits
+from polydl.schedule.limits import AGAIN, FEW_UNEVEN, IDLE, RAGGED, Limits
 from polydl.schedule.loops import (
     BY_ENTRIES,
     HILBERT,
@@ -23,6 +23,7 @@ from polydl.schedule.loops import (
     trips,
 )
 from polydl.schedule.quick_legality import is_legal
+from polydl.schedule.uneven import UNEVEN
 
 
 class Parallelize(LoopTransform, frozen=True):
@@ -166,6 +167,9 @@ def choices(structure: NestLoops, limits: Limits) -> Iterator[NestLoops]:
         if over and names[start] not in over and starts:
             limits.pruned[AGAIN] += 1
             continue
+        if _few_uneven_tiles(structure, start, limits):
+            limits.pruned[FEW_UNEVEN] += 1
+            continue
         work = 1
         for end in range(start + 1, len(names) + 1):
             if not _collapses(structure, start, end):
@@ -212,14 +216,25 @@ def _shared_out(structure: NestLoops, loops: Sequence[Loop], limits: Limits) -> 
     if len(loops) == 1 and goes_over_rows(structure, loops[0]):
         return (BY_ENTRIES,)
     shares = limits.shares(loops[0]) if len(loops) == 1 else (1.0,)
-    if not structure.over_segment and max(shares) < _UNEVEN:
+    if not structure.over_segment and max(shares) < UNEVEN:
         return ("",)
     threads = limits.threads
     counts = [trips(structure.nest, loop) for loop in loops]
     iterations = math.prod(_CHUNKS * threads * _PIECES if count is None else count for count in counts)
     piece = max(1, iterations // (threads * _PIECES))
-    first = max(shares) >= _UNEVEN > shares[0]
+    first = max(shares) >= UNEVEN > shares[0]
     return (f"dynamic,{piece}", *([f"guided,{piece}"] if first else []))
+
+
+def _few_uneven_tiles(structure: NestLoops, start: int, limits: Limits) -> bool:
+    """Whether a loop is one over fewer than two tiles for each thread, some of which have much more to do than others:
+    threads would wait for the largest. The loop that the tiles are of, without tiles, has smaller pieces."""
+    loop = structure.loops[start]
+    count = trips(structure.nest, loop)
+    tiled = any(other.iterator == loop.iterator for other in structure.loops[start + 1 :])
+    if not tiled or count is None or count >= 2 * limits.threads:
+        return False
+    return max(limits.shares(loop)) >= UNEVEN
 
 
 def _collapses(structure: NestLoops, start: int, end: int) -> bool:
@@ -288,9 +303,6 @@ _MOST_SUMMED = 1 << 20
 """Elements of all copies of an output together, at most."""
 
 
-_UNEVEN = 1.1
-"""Share of the busiest thread over the mean from which on threads take pieces of a loop when they are ready: a tenth of
-the time is more than that costs, and more than estimates tell apart."""
 _PIECES = 32
 """Pieces per thread of loops whose iterations take different times."""
 _CHUNKS = 8
