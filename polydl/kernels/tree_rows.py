@@ -91,9 +91,12 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
 
 def _iterations(at: RowStatement, loop: Member) -> int:
     """How often a loop runs. Raises NotVectorised where that is not one number."""
-    values = isl.Map.from_aff(loop.affs[at.statement.name]).intersect_domain(at.statement.domain).range()
-    least, most = isl.least(values, 0), isl.greatest(values, 0)
-    if least is None or most is None or least < 0:
+    inner = isl.Map.from_aff(loop.affs[at.statement.name]).intersect_domain(at.statement.domain)
+    around = isl.range_onto(at.schedule, range(isl.range_arity(at.schedule) - 1))
+    each = around.reverse().apply_range(inner)
+    ends = [(isl.least(one, 0), isl.greatest(one, 0)) for one in (each.lexmin().range(), each.lexmax().range())]
+    (least, first), (last, most) = ends
+    if least is None or most is None or least < 0 or least != first or last != most:
         raise NotVectorised("a loop of any length inside of a row")
     return most - least + 1
 
