@@ -335,6 +335,8 @@ def row_step(
     for item in step.body.block_items or []:
         running = scanning(item, env, ends, strides)
         if running is not None:
+            if back:
+                raise Unreadable(f"{name} goes on from column to column, and counts down")
             env[item.name] = Made(first + len(lines))
             lines.append(running)
         elif isinstance(item, c_ast.Decl) and re.fullmatch(r"polydl\d*_v\d+", item.name):

@@ -218,8 +218,8 @@ def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Wa
     columns = tuple(here.plus(begin, -1) for here, begin in zip(counted, begins, strict=True))
     first = len(walk.program.statements)
     if meant is None:
-        back = any(row.back for row in waiting.rows)
-        step = row_step(walk.parsed, name, env, columns[0], walk.strides, first, back=back)
+        turned = any(row.back for row in waiting.rows)
+        step = row_step(walk.parsed, name, env, columns[0], walk.strides, first, back=turned)
     else:
         step = meant_step(walk.parsed, meant, env, columns, walk.strides)
     if len(step.lines) != len(waiting.hints):
@@ -233,7 +233,9 @@ def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Wa
         walk.loops, tuple(range(before, before + loops)), "vector", reduction=sums, line=line_of(item)
     )
     at.loops = (*at.loops, lanes)
-    at.time = (*at.time, *counted)
+    # A row that counts down has the first of its iterations in the last column.
+    downwards = [row.back for row in waiting.rows] or [False] * loops
+    at.time = (*at.time, *(c.times(-1) if back else c for c, back in zip(counted, downwards, strict=True)))
     for k, line in enumerate(step.lines):
         hint = replace(waiting.hints[k], columns=columns)
         now = replace(at, time=(*at.time, number(k)))
