@@ -273,6 +273,8 @@ class RowBuilder:
         body = statement.body
         assert isinstance(body, Assignment)
         target, mine = statement.target, self._of_column(at, statement.target)
+        if self.where.along(self.piece.arrays[target.array], at, body.target) != 0:
+            raise NotVectorised(f"{statement.name} changes another element of {target.array} in each iteration inside")
         kept = self.move(at, body.target) == 1
         before = next(
             (v for array, element, v in reversed(self.values) if array == target.array and mine.is_subset(element)),

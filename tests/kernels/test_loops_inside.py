@@ -65,6 +65,9 @@ def test_the_same_bits_as_plain_c(element: str, machine: str, tmp_path: Path) ->
         "float s = 0; for (int j = 0; j < 8; j++) s += x[8 * i + j]; y[i] = s;",  # columns far from one another
         "float s = 0; for (int j = 0; j < 8; j++) s += h[j] > 0 ? x[i + j] : 0.0f; y[i] = s;",  # may not be there
         "for (int j = 0; j < 4; j++) y[i] += y[i + j + 1];",  # columns that need each other
+        "for (int j = 0; j < 4; j++) y[i + n * j] = 1.5f * y[i + n * j] + 1;",  # another element in each iteration
+        "for (int j = 0; j < 4; j++) y[i + 1000 * j] = 1.5f * y[i + 1000 * j] + 1;",
+        "for (int j = 0; j < 4; j++) y[i + 1000 * j] += x[i + j];",
     ],
 )
 def test_what_stays_a_loop_around_others(body: str) -> None:
@@ -72,3 +75,10 @@ def test_what_stays_a_loop_around_others(body: str) -> None:
     text = f"{head}\n{{\n    for (int i = 0; i < n; i++) {{ {body} }}\n}}\n"
     (scop,) = polydl.load(text, require_sizes=False).scops
     assert "polydl_j < " not in in_rows(scop)
+
+
+def test_sums_into_another_element_in_each_iteration_stay_loops() -> None:
+    head = "void f(int n, int *restrict x, const unsigned char *restrict a, const signed char *restrict b)"
+    loop = "for (int i = 0; i < n; i++) for (int j = 0; j < 16; j++) x[i + n * j] += a[i + j] * b[j];"
+    (scop,) = polydl.load(f"{head}\n{{\n    {loop}\n}}\n", require_sizes=False).scops
+    assert "POLYDL_FETCH" not in in_rows(scop)
