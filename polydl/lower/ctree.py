@@ -306,6 +306,19 @@ class For:
             case _:
                 return None
 
+    @property
+    def distance(self) -> Expr | None:
+        """From the first value to the last, one less than its iterations; None where `last` is."""
+        match self.first, self.last:
+            case _, None:
+                return None
+            case Int(first), Int(last):
+                return Int(last - first)
+            case Int(0), last:
+                return last
+            case first, last:
+                return Binary("-", last, first)
+
 
 @dataclass(frozen=True, slots=True)
 class Hint:

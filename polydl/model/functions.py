@@ -73,6 +73,8 @@ class Function:
     """Whether it rounds to a whole number, at most one away."""
     itself: str = ""
     """The comparison of its argument with itself that it is, for numbers: `isnan(x)` is `x != x`."""
+    magnitude: bool = False
+    """Whether it leaves the sign of a number away."""
     chooses: bool = False
     """Whether it gives one of its arguments as it is."""
     powers: bool = False
@@ -135,7 +137,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("exp", powers=True, libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
     Function("exp2", powers=True, libmvec=(2, 35), vector=Vector("exp2", 2, 2, templates=("math_exp2.c.j2",))),
     Function("expm1", libmvec=(2, 35), vector=Vector("expm1", 2, 2, templates=("math_expm1.c.j2",), instructions=24.0)),
-    Function("fabs", cycles=0.0, cheap=True, vector=Vector("abs", 0, 0)),
+    Function("fabs", cycles=0.0, cheap=True, magnitude=True, vector=Vector("abs", 0, 0)),
     Function("fdim", arity=2),
     _rounding("floor"),
     Function("fma", arity=3),
@@ -195,8 +197,8 @@ FUNCTIONS: tuple[Function, ...] = (
         )
     ),
     Function("expect", (("__builtin_{}", I64),), arity=2),
-    Function("abs", _CLASS, cycles=0.0, cheap=True),
-    *(Function(name, (("{}", I64),), cycles=0.0, cheap=True) for name in ("labs", "llabs")),
+    Function("abs", _CLASS, cycles=0.0, cheap=True, magnitude=True),
+    *(Function(name, (("{}", I64),), cycles=0.0, cheap=True, magnitude=True) for name in ("labs", "llabs")),
 )  # fmt: skip
 """Every row."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pycparser import c_ast
@@ -61,6 +61,17 @@ def _shared_out(at: Place) -> bool:
     return any(one.team is at.team for one in at.loops)
 
 
+@dataclass(frozen=True, slots=True)
+class _PartialSum:
+    """A sum in an accumulator of its own, of a loop or of several that stand directly inside of each other."""
+
+    name: str
+    target: Any
+    op: str
+    begin: int
+    """Place of the outermost loop in the time vectors."""
+
+
 class Reader:
     """Walks one region."""
 
@@ -98,7 +109,7 @@ class Reader:
         """Statements one after the other; `at` is this block's own."""
         waiting = Waiting()
         items = node.block_items or [] if isinstance(node, c_ast.Compound) else [node]
-        summed = self._partial_sum(items)
+        summed = self._partial_sum(items, len(at.time) + 1)
         for position, item in enumerate(items):
             now = replace(at, time=(*at.time, number(2 * position)))
             if summed is not None and isinstance(item, c_ast.Assignment):
@@ -313,8 +324,8 @@ class Reader:
 
     # A sum in an accumulator of its own
 
-    def _partial_sum(self, items: Sequence[Any]) -> tuple[str, Any, str] | None:
-        """(variable, target, operator) of `double s = 0; for (…) s += e; target += s;`."""
+    def _partial_sum(self, items: Sequence[Any], begin: int) -> _PartialSum | None:
+        """What `double s = 0; for (…) s += e; target += s;` adds up; `begin`: the loop's place in the time vectors."""
         declared = [i for i in items if isinstance(i, c_ast.Decl) and re.fullmatch(r"polydl\d*_sum", i.name or "")]
         ends = [i for i in items if isinstance(i, c_ast.Assignment)]
         if not declared:
@@ -329,23 +340,28 @@ class Reader:
         row = of_assignment(ends[0].op)
         if row is None or neutral != row.neutral:
             raise Unreadable(f"line {line_of(declared[0])}: a partial sum that starts from {neutral}")
-        return name, ends[0].lvalue, ends[0].op
+        return _PartialSum(name, ends[0].lvalue, ends[0].op, begin)
 
-    def _summing(self, body: Any, at: Place, summed: tuple[str, Any, str]) -> None:
-        """The loop's additions, as made to the target."""
-        name, target, op = summed
-        row = of_assignment(op)
+    def _summing(self, body: Any, at: Place, summed: _PartialSum) -> None:
+        """The additions of the innermost of the loops, as made to the target. Their order is as free as that of lanes,
+        whatever the loops are marked with."""
+        row = of_assignment(summed.op)
         adding = f"{row.symbol}=" if row is not None else ""
         hints: list[Hint] = []
         for item in body.block_items or []:
+            now = replace(at, time=(*at.time, ZERO))
             if isinstance(item, c_ast.FuncCall) and "_instance_" in item.name.name:
                 hints = self._said(item.name.name, item.args.exprs, at, Waiting()).hints
                 continue
+            if isinstance(item, c_ast.For) and len(body.block_items) == 1:
+                self._for(item, now, Waiting(), summed)
+                continue
             right = isinstance(item, c_ast.Assignment) and isinstance(item.lvalue, c_ast.ID)
-            if not right or item.lvalue.name != name or item.op != adding or len(hints) != 1:
+            if not right or item.lvalue.name != summed.name or item.op != adding or len(hints) != 1:
                 raise Unreadable(f"line {line_of(item)}: a partial sum of another form")
             value = symbol(item.rvalue, at.env, self._walk.strides)
-            now = replace(at, time=(*at.time, ZERO))
-            kept = ConcurrentLoop(0, (len(at.time) - 1,), "vector", reduction=frozenset({name}), line=line_of(item))
-            now.loops = tuple(kept if entry.reduction == {name} else entry for entry in at.loops)
-            self._walk.add(now, "summed", op, value, place(target, at.env, self._walk.strides), hints[0], item)
+            target = place(summed.target, at.env, self._walk.strides)
+            places, own = tuple(range(summed.begin, len(at.time), 2)), frozenset({summed.name})
+            kept = ConcurrentLoop(0, places, "vector", reduction=own, line=line_of(item))
+            now.loops = (*(entry for entry in at.loops if entry.reduction != own), kept)
+            self._walk.add(now, "summed", summed.op, value, target, hints[0], item)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from polydl import load
 from polydl.kernels.row_loops import RowStatement
 from polydl.lower.cprint import lines
@@ -30,7 +34,9 @@ from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
 from polydl.lower.passes.unswitch import unswitched
-from polydl.model.scop import Scop
+from polydl.model.combiners import of_assignment
+from polydl.model.scop import Array, Scop
+from polydl.model.types import F64, I32, ElementType
 from tests.programs.corpus import catalogue
 
 AT_I, AT_J, N = Name("i"), Name("j"), Name("n")
@@ -132,6 +138,73 @@ def test_sums_have_an_accumulator() -> None:
     assert "#pragma omp simd reduction(+ : polydl_sum)" in found
     assert "polydl_sum += x[i];" in found
     assert found[-3:] == ["s += polydl_sum;", "}", "}"]
+
+
+def _integers(target: Expr, value: Expr, op: str = "+=") -> tuple[Instance, dict[str, Array]]:
+    """A statement that combines integers, and what its arrays are."""
+    scop = _dot()
+    user = _accumulating(target, op)
+    arrays = {name: replace(array, element=I32) for name, array in scop.arrays.items()}
+    return replace(user, body=Assign(target, op, value)), arrays
+
+
+@pytest.mark.parametrize("op", ["+=", "-=", "*=", "&=", "|=", "^="])
+def test_sums_of_integers_have_no_clause(op: str) -> None:
+    """The compiler may regroup them by itself, and adds bytes up in instructions that it does not take beside one."""
+    user, arrays = _integers(Name("s"), Item("x", (AT_I,)), op)
+    found = text(summed(Marked(Way.SUM, loop("i", user, Int(9))), arrays, "polydl_"))
+    adding = "+=" if op == "-=" else op
+    row = of_assignment(op)
+    assert row is not None
+    assert found == [
+        "{", f"int polydl_sum = {row.neutral};", "for (int i = 0; i <= 9; i++) {",
+        f"polydl_sum {adding} x[i];", "}", f"s {op} polydl_sum;", "}",
+    ]  # fmt: skip
+
+
+def test_long_sums_of_integers_have_the_clause() -> None:
+    """Of a loop whose iterations are not known, both are there."""
+    user, arrays = _integers(Name("s"), Item("x", (AT_I,)))
+    clause = "#pragma omp simd reduction(+ : polydl_sum)"
+    found = text(summed(Marked(Way.SUM, loop("i", user, Int(9999))), arrays, "polydl_"))
+    assert found.count(clause) == found.count("int polydl_sum = 0;") == 1
+    found = text(summed(Marked(Way.SUM, loop("i", user)), arrays, "polydl_"))
+    assert found.count("int polydl_sum = 0;") == 2
+    assert found.index("if (n >= 4096) {") < found.index(clause) < found.index("} else {")
+
+
+def test_sums_of_integers_are_those_of_all_loops_in_which_their_target_stays() -> None:
+    value = Item("x", (Binary("+", AT_I, AT_J),))
+    user, arrays = _integers(Name("s"), value)
+    found = text(summed(loop("j", Marked(Way.SUM, loop("i", user))), arrays, "polydl_"))
+    assert found == [
+        "{", "const int j = 0;", "const int i = 0;", "if (j <= n && i <= n) {", "int polydl_sum = 0;",
+        "for (int j = 0; j <= n; j++) {", "for (int i = 0; i <= n; i++) {", "polydl_sum += x[i + j];", "}", "}",
+        "s += polydl_sum;", "}", "}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "last", "element", "way"),
+    [
+        (Item("s", (AT_J,)), Item("x", (AT_I,)), N, I32, None),
+        (Name("s"), Item("x", (AT_I,)), AT_J, I32, None),
+        (Name("s"), Item(_dot().statements[-1].target.array, (AT_J,)), N, I32, None),
+        (Name("s"), Item("x", (AT_I,)), N, F64, None),
+        (Name("s"), Item("x", (AT_I,)), N, I32, Way.PARALLEL),
+    ],
+    ids=["its target moves", "a loop that may be empty", "its array is read", "floats", "threads"],
+)
+def test_sums_of_one_loop(target: Expr, value: Expr, last: Expr, element: ElementType, way: Way | None) -> None:
+    """What is around it stays around the sum."""
+    user, arrays = _integers(target, value)
+    arrays = {name: replace(array, element=element) for name, array in arrays.items()}
+    nest: Node = loop("j", Marked(Way.SUM, loop("i", user, last)))
+    made = summed(nest if way is None else Marked(way, nest), arrays, "polydl_")
+    found = text(made.body if isinstance(made, Marked) else made)
+    at = found.index("for (int j = 0; j <= n; j++) {")
+    assert any("polydl_sum =" in line for line in found[at:])
+    assert not any("polydl_sum" in line for line in found[:at])
 
 
 def test_what_is_no_sum_stays_a_loop() -> None:

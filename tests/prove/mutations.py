@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from polydl.frontend import Program
 from polydl.lower.emit import Generated, generate
 from polydl.lower.instance_marks import is_mark, without_marks
 from polydl.lower.splice import splice
@@ -211,18 +212,23 @@ def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Sub
     entry = catalogue()[program]
     values = entry.sizes[size]
     loaded = load(entry.path, options=OPTIONS, defines=entry.defines(values), sizes=entry.parameters(values))
-    (scop,) = loaded.scops
+    yield from subjects_of(program, loaded, wanted)
+
+
+def subjects_of(name: str, program: Program, wanted: Sequence[str]) -> Iterator[Subject]:
+    """The same of any program."""
+    (scop,) = program.scops
     ranking = rank(scop, options=OPTIONS)
     legal: list[Variant] = []
     variants = iter(ranking.variants)
     for word in wanted:
         while not any(word in v.generated.region for v in legal):
             variant = next(variants, None)
-            assert variant is not None, f"{program} has no variant with '{word}'"
+            assert variant is not None, f"{name} has no variant with '{word}'"
             if variant.illegal is None:
                 legal.append(variant)
         variant = next(v for v in legal if word in v.generated.region)
-        yield Subject(program, ranking.program, variant, generate(variant.program, variant.tree, instances=True))
+        yield Subject(name, ranking.program, variant, generate(variant.program, variant.tree, instances=True))
 
 
 def mutants(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from polydl.lower.ctree import (
     Assign,
+    Binary,
     Block,
     Declare,
     For,
@@ -20,47 +21,123 @@ from polydl.lower.ctree import (
     Scope,
     Text,
     Way,
+    every,
     names,
     with_children,
 )
-from polydl.model.combiners import of_assignment
-from polydl.model.scop import Array
+from polydl.model import expr as model
+from polydl.model.combiners import Regrouping, of_assignment
+from polydl.model.functions import function_of
+from polydl.model.scop import Array, Assignment, Statement
+
+_LONG = 4096
+"""Iterations from which on a clause gains with integers, too: gcc 12 has several vectors of sums with one, and keeps
+them in memory around the loop, one without. Of 14 sums and counts on Zen 5, for AVX2 and AVX-512, it makes loops of
+10^4 0.6 to 1.7 times as fast, of 10^3 0.2 to 1.3 times, of 4 to 32 0.01 to 1.5 times."""
 
 
-def summed(node: Node, arrays: Mapping[str, Array], prefix: str, *, marked: bool = False) -> Node:
-    """Code with sums of their own in loops marked so; `marked`: the next loop is."""
+def summed(node: Node, arrays: Mapping[str, Array], prefix: str, *, ways: Sequence[Way] = ()) -> Node:
+    """Code with sums of their own in loops marked so; `ways`: how the next loops run, where a mark says it."""
     match node:
         case Marked(Way.SUM, body):
-            return summed(body, arrays, prefix, marked=True)
-        case Marked():
-            return with_children(node, lambda child: summed(child, arrays, prefix))
-        case For() if marked and not node.once:
-            found = _sum(node, arrays, prefix)
+            return summed(body, arrays, prefix, ways=(Way.SUM,))
+        case Marked(way):
+            next_ways = (way,) * max(node.loops, 2 if way is Way.CURVE else 1) if way.takes_loops else ()
+            return with_children(node, lambda child: summed(child, arrays, prefix, ways=next_ways))
+        case For() if not node.once and (not ways or ways[0] is Way.SUM):
+            found = _sum((node,) if ways else _nest(node), arrays, prefix)
             return found or with_children(node, lambda child: summed(child, arrays, prefix))
+        case For() if not node.once:
+            return with_children(node, lambda child: summed(child, arrays, prefix, ways=ways[1:]))
         case _:
-            return with_children(node, lambda child: summed(child, arrays, prefix, marked=marked))
+            return with_children(node, lambda child: summed(child, arrays, prefix, ways=ways))
 
 
-def _sum(loop: For, arrays: Mapping[str, Array], prefix: str) -> Node | None:
-    user = loop.body
+def _nest(loop: For) -> tuple[For, ...]:
+    """The loops from one on that stand directly inside of each other, to one that adds up; none where none does."""
+    match loop.body:
+        case Marked(Way.SUM, For(once=False) as last):
+            return loop, last
+        case For(once=False) as inner if below := _nest(inner):
+            return loop, *below
+        case _:
+            return ()
+
+
+def _sum(loops: Sequence[For], arrays: Mapping[str, Array], prefix: str) -> Node | None:
+    """The sum of loops inside of each other; None where it takes another form.
+
+    before:    for i: for j: s += e
+    after:     { int sum = 0; for i: for j: sum += e;  s += sum; }
+    requires:  of several loops, a combiner to which order means nothing: of integers. Their target stays in all of
+               them, and none of them decides whether another one is empty
+    The compiler regroups integers without a clause, and then adds neighbours up in one instruction where there is one.
+    """
+    user = loops[-1].body if loops else None
     if not isinstance(user, Instance) or user.row is None or not isinstance(user.body, Assign):
         return None
     target, op, value = user.body.target, user.body.op, user.body.value
     row = of_assignment(op)
-    if row is None or row.neutral is None or loop.variable in names(target):
+    variables = {loop.variable for loop in loops}
+    if row is None or row.neutral is None or not variables.isdisjoint(names(target)):
         return None
     statement = user.row.statement
-    element = arrays[statement.target.array].element
+    array = statement.target.array
+    element = arrays[array].element
+    exact = row.regrouping(element) is Regrouping.EXACT
+    bounds = {name for loop in loops for name in (*names(loop.first), *names(loop.condition)) if name != loop.variable}
+    read = names(value, arrays=True)
+    if len(loops) > 1 and not (exact and variables.isdisjoint(bounds) and arrays[array].name not in read):
+        return None
     own = f"{prefix}sum"
-    adding = Assign(Name(own), f"{row.symbol}=", value)
-    lanes = (
-        Declare(str(element), ((own, Text(row.neutral)),)),
-        Pragma(f"omp simd reduction({row.symbol} : {own})"),
-        replace(loop, body=replace(user, body=adding)),
-        Assign(target, op, Name(own)),
-    )
-    match loop.first, loop.last:
-        case Int(first), Int(last) if first <= last:
-            return Scope(lanes)
+    code: Node = replace(user, body=Assign(Name(own), f"{row.symbol}=", value))
+    for loop in reversed(loops):
+        code = replace(loop, body=code)
+    before, after = Declare(str(element), ((own, Text(row.neutral)),)), Assign(target, op, Name(own))
+    clause = Pragma(f"omp simd reduction({row.symbol} : {own})")
+    alone, in_lanes = (before, code, after), (before, clause, code, after)
+    lanes: tuple[Node, ...] = in_lanes
+    if exact:
+        far = None if len(loops) > 1 or _adds_neighbours(statement, arrays) else loops[0].distance
+        match far:
+            case None:
+                lanes = alone
+            case Int(iterations):
+                lanes = in_lanes if iterations >= _LONG else alone
+            case _:
+                lanes = (If(Binary(">=", far, Int(_LONG)), Block(in_lanes), Block(alone)),)
+    asked = [loop for loop in loops if not _runs(loop)]
+    if not asked:
+        return Scope(lanes)
     # An empty loop leaves its target alone, which may not even exist.
-    return Scope((Declare(f"const {loop.type}", ((loop.variable, loop.first),)), If(loop.condition, Block(lanes))))
+    starts = tuple(Declare(f"const {loop.type}", ((loop.variable, loop.first),)) for loop in asked)
+    return Scope((*starts, If(every(tuple(loop.condition for loop in asked)), Block(lanes))))
+
+
+def _runs(loop: For) -> bool:
+    """Whether a loop is known to have an iteration."""
+    match loop.first, loop.last:
+        case Int(first), Int(last):
+            return first <= last
+        case _:
+            return False
+
+
+def _adds_neighbours(statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    """Whether processors add up what several iterations add in one instruction, and compilers see it: distances of
+    bytes (x86's VPSADBW, ARM's UABAL)."""
+    match statement.body:
+        case Assignment(value=model.Call(function, (model.Binary("-", left, right),))):
+            row = function_of(function)
+            return row is not None and row.magnitude and all(_is_byte(one, statement, arrays) for one in (left, right))
+        case _:
+            return False
+
+
+def _is_byte(value: model.Expr, statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    while isinstance(value, model.Convert):
+        value = value.operand
+    if not isinstance(value, model.Load):
+        return False
+    element = arrays[statement.accesses[value.access].array].element
+    return element.is_int and element.unsigned and element.bits == 8
