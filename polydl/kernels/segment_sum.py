@@ -49,7 +49,7 @@ class SumFactor:
     row: int = 0
     """Elements from one row to the next, of those that are added up together."""
     narrow: ElementType | None = None
-    """Type of its elements, where it is bf16 and sums are float."""
+    """Type of its elements, where it is bf16 and sums are float, or shorter integers and sums are int."""
 
     @property
     def pointer(self) -> bool:
@@ -98,7 +98,9 @@ def segment_function(
     )
     digest = hashlib.sha256(repr((element, factors, depth, rows)).encode()).hexdigest()[:8]
     name = f"polydl_entries_{element.name}_{digest}"
-    lanes = _BYTES // element.bytes if depth % (_BYTES // element.bytes) == 0 else 4
+    in_lane = _in_lane(element, depth)
+    most = _BYTES // element.bytes
+    lanes = most if depth % (most * in_lane) == 0 else 4
     values: Mapping[str, object] = {
         "t": element,
         "factors": factors,
@@ -107,14 +109,22 @@ def segment_function(
         "pieces": PIECES,
         "depth": depth,
         "lanes": lanes,
+        "in_lane": in_lane,
+        "own": f"unsigned {element.c}" if element.is_int else element.c,
         "rows": rows,
         "most_vectors": _VECTORS,
         "most_times": _TIMES,
         "narrow": any(one.narrow for one in factors),
+        "integers": element.is_int,
     }
     template = environment().get_template("segment_sum.c.j2")
     vectors, own, on_threads = (template.render(what=what, **values) for what in ("vectors", "sum", "on_threads"))
     return SegmentFunction(name, (vectors, own), on_threads, element, factors, depth, rows)
+
+
+def _in_lane(element: ElementType, depth: int) -> int:
+    """Products that a lane of a step takes: pairs of 16 bits are multiplied and added by one instruction (VPMADDWD)."""
+    return 2 if element.is_int and depth % 8 == 0 else 1
 
 
 def shares_function(table: ElementType) -> tuple[str, str]:

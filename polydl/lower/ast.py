@@ -215,4 +215,4 @@ def _body(statement: Statement, at: Place) -> Node:
         case MicrokernelCall() as body:
             return user_call(body, at)
         case BlackBox() as body:
-            return black_box(body, at)
+            return black_box(statement, body, at)

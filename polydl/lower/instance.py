@@ -36,6 +36,7 @@ from polydl.model.expr import Call, Conditional, Load, every_part, loads
 from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
+from polydl.model.segment_ends import AHEAD, END, end_of_rows, entries_ahead, is_far
 from polydl.model.strides import ByExtents
 from polydl.model.types import C64, F32, F64, ElementType, Kind
 
@@ -255,10 +256,15 @@ def user_call(body: MicrokernelCall, at: Place) -> Evaluate:
     return Evaluate(Invoke(body.function, tuple(arguments)))
 
 
-def black_box(body: BlackBox, at: Place) -> Scope:
-    """The text in braces, behind the declarations that it needs."""
-    declared = (declaration(words, None if v is None else at.affine(v)) for words, v in body.locals)
-    text = body.text
+def black_box(statement: Statement, body: BlackBox, at: Place) -> Scope:
+    """The text in braces, behind the declarations that it needs; rows that come from far are fetched ahead."""
+    text, declared = body.text, [declaration(words, None if v is None else at.affine(v)) for words, v in body.locals]
+    fetched = [at.arrays[name] for name in body.fetched]
+    if body.ahead and not body.lanes and any(map(is_far, fetched)):
+        text = body.ahead
+        declared.append(declaration(f"const int {AHEAD}", Int(entries_ahead(fetched))))
+        if body.entries is not None:
+            declared.append(declaration(f"const long {END}", at.affine(end_of_rows(statement.domain, body.entries))))
     for name in sorted(BITS_NAMES):  # the front end's: no name of the file is like these
         if name in text:
             text = text.replace(name, at.c.helpers.function(name))

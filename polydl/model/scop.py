@@ -240,6 +240,10 @@ class BlackBox:
     """What a loop over a segment runs through, where that shows."""
     regroups: bool = False
     """Whether what `segment` says may be added up in another order."""
+    ahead: str = ""
+    """`lanes`, or `text` where there are none, so that it fetches rows of `fetched` ahead of their use."""
+    fetched: tuple[str, ...] = ()
+    """Arrays of which it reads rows that tables lead to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ vector (`val[p][r][c] * x[idx[p]][c]`, added up over c, too)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polydl.model.combiners import adds
@@ -13,10 +13,12 @@ from polydl.model.conversions import explicit
 from polydl.model.expr import Load
 from polydl.model.scop import Access, Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import strides_of
-from polydl.model.types import BF16, BF16_BITS, F32, F64, ElementType
+from polydl.model.types import BF16, BF16_BITS, F32, F64, I8, I16, I32, U8, ElementType
 
 LEAST_DEPTH, MOST_DEPTH = 4, 64
 """Products of an entry that fill vectors are a multiple of the one, and as many as the other at most."""
+_NARROW: Mapping[ElementType, tuple[ElementType, ...]] = {F32: (BF16, BF16_BITS), F64: (), I32: (I8, U8, I16)}
+"""By the type of sums, the narrower ones of factors whose products it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """`target += sum over entries of the product of factors`, all of one type, but for bf16 with sums of float."""
+    """`target += sum over entries of the product of factors`, all of one type, but for bf16 with sums of float, and two
+    of bytes or of 16 bits with sums of int."""
 
     segment: Segment
     target: Access
@@ -77,8 +80,8 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
         return None
     element = scop.arrays[target.array].element
     types = {number: scop.arrays[inner.accesses[number].array].element for number in read}
-    narrow = frozenset(number for number, of in types.items() if element is F32 and of in (BF16, BF16_BITS))
-    if {of for number, of in types.items() if number not in narrow} - {element} or element not in (F32, F64):
+    narrow = frozenset(number for number, of in types.items() if of in _NARROW.get(element, ()))
+    if {of for number, of in types.items() if number not in narrow} - {element} or element not in _NARROW:
         return None
     if target.array in {inner.accesses[number].array for number in read}:
         return None
@@ -90,6 +93,8 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
     found = tuple(one for one in factors if one is not None)
     moves = any(one.moves for one in found) and (depth == 1 or any(one.along for one in found))
     if not moves or any(one.access in narrow and not (one.along and depth > 1) for one in found):
+        return None
+    if element.is_int and (len(found), len(narrow)) != (2, 2):
         return None
     return SegmentSum(segment, target, element, found, assignment.op == "-=", depth)
 

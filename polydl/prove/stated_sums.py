@@ -39,7 +39,7 @@ def stated_sums(text: str) -> Mapping[str, StatedSum]:
         said, depth, summary, rows, type_, name, type_of_rows, declared = stated.groups()
         element = spelled(type_of_rows or type_)
         factors = _factors(summary, declared, element)
-        if element not in (F32, F64) or factors is None:
+        if element not in (F32, F64, I32) or factors is None:
             continue
         assert element is not None
         made = segment_function(element, factors, int(depth or 1), int(rows or 1))

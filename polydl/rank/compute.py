@@ -20,7 +20,7 @@ from polydl.target.isa import Isa
 
 
 def kernel_cycles(
-    structure: NestLoops, instances: float, calls: float, machine: Machine, left: Left = NOTHING
+    structure: NestLoops, work: Work, instances: float, calls: float, machine: Machine, left: Left = NOTHING
 ) -> float:
     """Cycles of microkernel calls that run so many instances of a nest's statement, all threads together, those that it
     leaves out included.
@@ -28,11 +28,13 @@ def kernel_cycles(
     `calls`: the instances over those of a whole block. The rows and columns are cut into blocks over the nest's whole
     extents, or over those of a tile.
     """
-    arithmetic, stores, each_part = _call_cycles(structure, instances, machine, left)
+    arithmetic, stores, each_part = _call_cycles(structure, work, instances, machine, left)
     return arithmetic + calls * (stores + _parts_counted(structure) * each_part)
 
 
-def _call_cycles(structure: NestLoops, instances: float, machine: Machine, left: Left) -> tuple[float, float, float]:
+def _call_cycles(
+    structure: NestLoops, work: Work, instances: float, machine: Machine, left: Left
+) -> tuple[float, float, float]:
     """Cycles of the arithmetic of all calls, with what is left out; of the stores of one call; and of what
     each part of a block takes beside."""
     kernel = structure.kernel
@@ -42,10 +44,29 @@ def _call_cycles(structure: NestLoops, instances: float, machine: Machine, left:
     )
     steps = instances / (row_extent * column_extent)
     cycles = block_cycles(structure, target_isa(machine), (row_extent, column_extent))
-    arithmetic = steps * cycles.step
+    coming = column_extent * _table_cycles(structure, work.scop, machine)
+    whole, rest = divmod(row_extent, kernel.m)
+    own = [cycles.step * rows / row_extent for rows in (kernel.m, rest)]
+    arithmetic = steps * (whole * max(own[0], coming) + (rest > 0) * max(own[1], coming))
     arithmetic += left.share * (instances * left.cycles - arithmetic)
     # The reduction loop's exit is mispredicted; for a part of a block as well.
     return arithmetic, cycles.stores, machine.call_cycles + cycles.drain + LOOP_CYCLES
+
+
+def _table_cycles(structure: NestLoops, scop: Scop, machine: Machine) -> float:
+    """Cycles in which an element of B comes that a table leads to, for each block of rows anew: from the cache that has
+    room for the whole array, or from memory. 0 for other operands, and for arrays that the first cache holds."""
+    found = structure.nest.contraction
+    assert found is not None
+    b = structure.operand("B")
+    if not any(one.left_table if b is found.left else one.right_table for one in found.within):
+        return 0.0
+    size = scop.arrays[b.array].layout.size
+    bytes_ = math.inf if size is None else size * b.element.bytes
+    holding = next((cache for cache in machine.caches if bytes_ <= cache.usable), None)
+    if holding is None:
+        return b.element.bytes * machine.frequency_ghz / machine.memory.bandwidth_gbs
+    return 0.0 if holding.level == 1 else b.element.bytes / holding.bandwidth_bytes_per_cycle
 
 
 def _parts_counted(structure: NestLoops) -> float:
@@ -112,7 +133,7 @@ def compute_seconds(
             key = id(structure.kernel), 0 if nest.box else id(structure.loops)
             if key not in calls_of:
                 left = left_out(structure, works[0], machine)
-                calls_of[key] = _call_cycles(structure, works[0].instances, machine, left)
+                calls_of[key] = _call_cycles(structure, works[0], works[0].instances, machine, left)
             arithmetic, stores, each_part = calls_of[key]
             if id(structure.loops) not in parts:
                 parts[id(structure.loops)] = _parts_counted(structure)

@@ -348,7 +348,7 @@ class Program:
         calls = entered[len(structure.loops) - over]
         # Inside of a tree's loops, a kernel has the blocks that are boxes; the others are the tree's own.
         left = NOTHING if kernel.tiles else left_out(structure, path.work, self.machine)
-        seconds = self.machine.seconds(kernel_cycles(structure, instances, calls, self.machine, left))
+        seconds = self.machine.seconds(kernel_cycles(structure, path.work, instances, calls, self.machine, left))
         copies: list[list[Packed]] = [[] for _ in covers]
         packed: frozenset[str] = frozenset()
         for pack in structure.packs:

@@ -17,7 +17,7 @@ from polydl.base import resources
 from polydl.base.errors import InputError
 from polydl.dependences.nests import nests
 from polydl.kernels.segment_sum import MOST_ROWS, SumFactor, segment_function, shares_function
-from polydl.model.types import F32, F64, I32, I64, ElementType
+from polydl.model.types import F32, F64, I8, I16, I32, I64, U8, ElementType
 from polydl.schedule.loops import apply
 from polydl.schedule.transforms.parallelize import Parallelize
 from tests.efforts import FEW
@@ -238,6 +238,54 @@ def test_blocks_of_bf16_times_a_vector(rows: int, depth: int) -> None:
             assert np.array_equal(y, wanted), (machine, lengths[:12])
 
 
+INTEGERS = """
+void f(int n, const int *restrict ptr, const int *restrict idx, const {left} (*restrict val)[{rows}][{depth}],
+       const {right} (*restrict x)[{depth}], int (*restrict y)[{rows}])
+{{
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < {rows}; r++)
+                for (int c = 0; c < {depth}; c++)
+                    y[i][r] += val[p][r][c] * x[idx[p]][c];
+}}
+"""
+
+
+def whole(rng: np.random.Generator, t: ElementType, *shape: int) -> np.ndarray:
+    """Any numbers of a type, the least and the largest among them."""
+    info = np.iinfo(t.numpy)
+    found = rng.integers(info.min, info.max + 1, shape).astype(t.numpy)
+    return np.where(rng.random(shape) < 0.1, rng.choice([info.min, info.max], shape), found).astype(t.numpy)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "left", "right"),
+    [(8, 8, I8, I8), (5, 12, I8, U8), (4, 4, U8, I8), (32, 32, I8, I8), (3, 16, I16, U8), (17, 64, U8, U8)],
+)
+def test_blocks_of_integers_times_a_vector(rows: int, depth: int, left: ElementType, right: ElementType) -> None:
+    source = INTEGERS.format(rows=rows, depth=depth, left=left.c, right=right.c)
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2, effort=FEW).text
+    assert f"polydl_sums_p_of[{rows}];" in text
+    for machine in MACHINES:
+        library = compile_c([text], (*FLAGS, machine))
+        for lengths in PATTERNS[:-1]:
+            data, rng = Data.of(lengths, F32, I32), np.random.default_rng(rows)
+            val, x = whole(rng, left, len(data.idx), rows, depth), whole(rng, right, 19, depth)
+            y = rng.integers(-3, 4, (len(lengths), rows)).astype(np.int32)
+            products = np.einsum("prc,pc->pr", val.astype(np.int64), x[data.idx].astype(np.int64))
+            before = np.concatenate([np.zeros((1, rows), np.int64), np.cumsum(products, 0)])
+            wanted = y + before[data.ptr[1:]] - before[data.ptr[:-1]]
+            arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (data.ptr, data.idx, val, x, y)]
+            library.f(len(lengths), *arrays)
+            assert np.array_equal(y, wanted.astype(np.int32)), (machine, lengths[:12])
+
+
+@pytest.mark.parametrize(("depth", "narrow"), [(5, I8), (8, I32)])
+def test_other_blocks_of_integers_stay_loops(depth: int, narrow: ElementType) -> None:
+    source = INTEGERS.format(rows=4, depth=depth, left=narrow.c, right=narrow.c)
+    assert "polydl_sums_" not in polydl.optimize(source, run=False, sizes={"n": 1000}, effort=FEW).text
+
+
 WRITES = """
 void f(int n, const int *restrict ptr, const int *restrict idx, const float (*restrict val)[4][8],
        float (*restrict x)[8], float (*restrict y)[4])
@@ -270,14 +318,29 @@ def test_rows_that_change_what_others_read_are_added_up_one_by_one() -> None:
     assert np.array_equal(x, xs)
 
 
-@pytest.mark.parametrize(("rows", "depth", "t"), [(1, 16, F64), (3, 8, F32), (8, 8, F64), (17, 12, F32)])
-def test_rows_together_are_rows_one_by_one(rows: int, depth: int, t: ElementType) -> None:
+@pytest.mark.parametrize(
+    ("rows", "depth", "t", "narrow"),
+    [
+        (1, 16, F64, None),
+        (3, 8, F32, None),
+        (8, 8, F64, None),
+        (17, 12, F32, None),
+        (1, 16, I32, I8),
+        (17, 4, I32, U8),
+        (8, 24, I32, I16),
+    ],
+)
+def test_rows_together_are_rows_one_by_one(rows: int, depth: int, t: ElementType, narrow: ElementType | None) -> None:
     """On one thread and in pieces on all: with leave to add up in another order, whole numbers have one sum."""
-    entry = [SumFactor("", True, None, rows * depth, True), SumFactor("", True, I32, depth, True)]
+    entry = [
+        SumFactor("", True, None, rows * depth, True, narrow=narrow),
+        SumFactor("", True, I32, depth, True, narrow=narrow),
+    ]
+    factor = narrow or t
     one = segment_function(t, entry, depth)
     several = one.of_rows(rows, (depth, 0)) if rows > 1 else one
     call = "sums[0] = {}(n, val, x, idx);" if rows == 1 else "{}(n, sums, val, x, idx);"
-    given = f"(long n, {t.c} *sums, const {t.c} *val, const {t.c} *x, const int *idx)"
+    given = f"(long n, {t.c} *sums, const {factor.c} *val, const {factor.c} *x, const int *idx)"
     calls = "".join(
         f"void {name}{given} {{ {call.format(which)} }}\n"
         for name, which in (("together", several.name), ("pieces", f"{several.name}_on_threads"))
@@ -287,12 +350,13 @@ def test_rows_together_are_rows_one_by_one(rows: int, depth: int, t: ElementType
         np.random.default_rng(rows),
     )
     for n in (0, 1, 2, 3, 8, 1001):
-        val, x = (rng.integers(-3, 4, shape).astype(t.numpy) for shape in ((n, rows, depth), (7, depth)))
+        least = 0 if factor is U8 else -3
+        val, x = (rng.integers(least, 4, shape).astype(factor.numpy) for shape in ((n, rows, depth), (7, depth)))
         idx = rng.integers(0, 7, n).astype(np.int32)
         for run in (library.together, library.pieces):
             sums = np.full(rows + 1, 7, t.numpy)
             run(ctypes.c_long(n), *(each.ctypes.data_as(ctypes.c_void_p) for each in (sums, val, x, idx)))
-            assert np.array_equal(sums[:rows], np.einsum("prc,pc->r", val, x[idx]))
+            assert np.array_equal(sums[:rows], np.einsum("prc,pc->r", val.astype(t.numpy), x[idx].astype(t.numpy)))
             assert sums[rows] == 7
 
 

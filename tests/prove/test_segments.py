@@ -61,6 +61,16 @@ PROGRAMS = {
                     y[i][r] += polydl_to_float(val[p][r][c]) * polydl_to_float(x[idx[p]][c]);
 }
 """,
+    "bytes": HEAD + """const signed char (*restrict val)[4][8], const unsigned char (*restrict x)[8],
+    int (*restrict y)[4])
+{
+    for (int i = 0; i < n; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int r = 0; r < 4; r++)
+                for (int c = 0; c < 8; c++)
+                    y[i][r] += val[p][r][c] * x[idx[p]][c];
+}
+""",
     "spmm": HEAD + """const float *restrict val, const float (*restrict x)[k], float (*restrict y)[k])
 {
     for (int i = 0; i < n; i++)
@@ -157,7 +167,7 @@ WORDS = [
     ("spmv", "polydl_shares_"), ("spmv", "polydl_entries_"), ("blocks times a vector", "polydl_entries_"),
     ("blocks times a vector", "polydl_sums_"), ("tall blocks times a vector", "polydl_entries_"),
     ("bf16", "polydl_sums_"), ("spmm", "polydl_mk_"), ("spmm", "polydl_shares_"), ("blocks", "polydl_mk_"),
-    ("flat", "polydl_mk_"),
+    ("flat", "polydl_mk_"), ("bytes", "polydl_sums_"),
 ]  # fmt: skip
 
 
@@ -166,7 +176,7 @@ def test_sums_over_segments_are_proved(name: str, word: str) -> None:
     variant = chosen(name, word)
     shown = proof_of(ranking(name).program, variant, OPTIONS)
     assert shown.holds, (shown.reason, variant.region())
-    summed = re.search("polydl_(entries_f|mk_)", variant.region()) is not None
+    summed = re.search("polydl_(entries_[fi]|mk_)", variant.region()) is not None
     assert ("entries of tables lead to elements of their arrays, as in the file" in shown.trusted) == summed
     assert ("polydl_shares_i32: each row is in one part, or cut, whatever the array holds" in shown.trusted) == (
         "polydl_shares_" in variant.region()
@@ -197,6 +207,8 @@ MISTAKES = [
     ("blocks times a vector", "polydl_sums_", r"x0_0 \+ 8", "x0_0 + 9"),
     ("bf16", "polydl_sums_", r"<< 16", "<< 8"),
     ("bf16", "polydl_sums_", r"polydl_first_p_of \* 32", "polydl_first_p_of * 16"),
+    ("bytes", "polydl_sums_", r"cvtepu8_epi16", "cvtepi8_epi16"),
+    ("bytes", "polydl_sums_", r"polydl_first_p_of \* 32", "polydl_first_p_of * 16"),
     ("tall blocks times a vector", "polydl_entries_", r"&val\[0\]\[(c\d)\]", r"&val[0][79 - \1]"),
     ("spmm", "polydl_mk_", r"&val\[0\]", "&val[1]"),
     ("spmm", "polydl_mk_", r"&y\[c0\]", "&y[39 - c0]"),
@@ -239,6 +251,7 @@ def test_what_is_kept_as_it_is_written_is_proved(name: str) -> None:
     [
         ("entries", r"const int i = c0", "const int i = c0 + 1"),
         ("entries", r"ptr\[i\]", "ptr[i + 1]"),
+        ("entries", r"__builtin_prefetch\((&b[^;]*)\);", r"out[0] = *(\1);"),
         ("greatest", r"> m", "< m"),
         ("greatest", r"39 \+ 1", "39"),
     ],

@@ -65,8 +65,8 @@ def test_the_share_at_an_edge(tmp_path: Path, bounds: str, holds: object, m: int
     assert found.share == pytest.approx(plain_share(inside, m, n), abs=0.1)
     assert (found.share > 0) == (m > 1)
     calls = work.instances / (m * n)
-    whole = kernel_cycles(structure, work.instances, calls, MACHINE)
-    left = kernel_cycles(structure, work.instances, calls, MACHINE, found)
+    whole = kernel_cycles(structure, work, work.instances, calls, MACHINE)
+    left = kernel_cycles(structure, work, work.instances, calls, MACHINE, found)
     assert left > whole or m == 1
 
 

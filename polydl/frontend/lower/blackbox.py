@@ -14,8 +14,9 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.loop_forms import counts, loop_of
+from polydl.frontend.lower import rows_ahead
 from polydl.frontend.lower.member_nodes import written
-from polydl.frontend.lower.raw import RawBlackBox, RawStatement
+from polydl.frontend.lower.raw import RawBlackBox, RawEntries, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.sums_of_read_bounds import in_lanes
 from polydl.frontend.meaning.affine import symbol_aff
@@ -70,16 +71,24 @@ def private(node: Node, state: State) -> list[Symbol]:
     return found
 
 
-def body(node: Node, whole: Node, inner: tuple[RawStatement, ...], state: State) -> RawBlackBox:
-    """The code at `node` as the body of one statement; `whole`: with the pointers that it uses, if any. Raises
-    InputError."""
-    text = _kept(written(whole))
-    lanes = _kept(in_lanes(node, state.scope.find)) if whole is node else ""
-    return RawBlackBox(text, _locals(state, whole, counters(node)), inner, lanes)
+def body(
+    node: Node, whole: Node, inner: tuple[RawStatement, ...], entries: RawEntries | None, state: State
+) -> RawBlackBox:
+    """The code at `node` as the body of one statement; `whole`: with the pointers that it uses, if any; `entries`: what
+    it runs through, where it is a loop over a segment. Raises InputError."""
+    known = _locals(state, whole, counters(node))
+    if whole is not node:
+        return RawBlackBox(_text(whole), known, inner, entries=entries)
+    lanes = in_lanes(node, state.scope.find)
+    fetching = rows_ahead.fetching(node, entries.bounds if entries is not None else "", state.scope.find)
+    ahead = None if fetching is None else in_lanes(fetching.code, state.scope.find) or fetching.code
+    fetched = () if fetching is None else fetching.arrays
+    return RawBlackBox(_text(node), known, inner, _text(lanes), entries=entries, ahead=_text(ahead), fetched=fetched)
 
 
-def _kept(text: str) -> str:
-    """The lines of a text that say something in the output."""
+def _text(code: Node | None) -> str:
+    """The lines of C that say something in the output."""
+    text = "" if code is None else written(code)
     return "\n".join(line for line in text.splitlines() if line.strip() and not line.startswith("#pragma polydl "))
 
 

@@ -322,7 +322,15 @@ class Builder:
             through = raw.body.entries
             entries = None if through is None else Entries(through.bounds, space.function(through.row))
             segment = self._segment(raw.body.segment, name)
-            body = BlackBox(raw.body.text, tuple(values), raw.body.lanes, segment, entries)
+            body = BlackBox(
+                raw.body.text,
+                tuple(values),
+                raw.body.lanes,
+                segment,
+                entries,
+                ahead=raw.body.ahead,
+                fetched=raw.body.fetched,
+            )
             accesses = self._accesses(raw.accesses, space) if not inner else ()
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:

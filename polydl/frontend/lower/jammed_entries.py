@@ -13,6 +13,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower.rows_ahead import is_fetch
 from polydl.frontend.meaning.liveness import stored_names
 from polydl.frontend.meaning.symbols import mentions
 
@@ -43,9 +44,10 @@ def jammed(
     """
     items = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
     declared = [one for one in items if isinstance(one, c_ast.Decl) and _is_scalar(one)]
-    rest = items[len(declared) :]
+    fetches = [one for one in items if is_fetch(one)]
+    rest = [one for one in items if one not in (*declared, *fetches)]
     inner, stores = rest[0] if rest else None, rest[1:]
-    if not isinstance(inner, c_ast.For) or items[: len(declared)] != declared:
+    if not isinstance(inner, c_ast.For) or items != [*fetches, *declared, inner, *stores]:
         return None
     names = [one.name for one in declared]
     if not _independent(declared, inner, stores, counter, names) or not _known(loop, stores, last):
@@ -64,6 +66,7 @@ def jammed(
         return None
     body: list[Node] = [_renamed(one, known, k) for k, known in enumerate(copies) for one in declared]
     body += [lanes, *(_replaced(one, known) for known in copies for one in stores)]
+    body = [*(_replaced(one, known) for known in copies for one in fetches), *body]
     left = c_ast.BinaryOp("-", last, c_ast.ID(_ENTRY))
     enough = c_ast.BinaryOp(">=", left, c_ast.Constant("int", str(AT_A_TIME)))
     condition = c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(_ENTRY), last), enough)

@@ -111,6 +111,9 @@ class RawBlackBox:
     segment: RawSegment | None = None
     entries: RawEntries | None = None
     """Of a loop over a segment."""
+    ahead: str = ""
+    fetched: tuple[str, ...] = ()
+    """See model.scop.BlackBox."""
 
 
 @dataclass(frozen=True, slots=True)

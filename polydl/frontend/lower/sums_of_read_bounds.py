@@ -11,14 +11,13 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.lower.jammed_entries import entry_of, jammed
-from polydl.frontend.lower.member_nodes import written
+from polydl.frontend.lower.rows_ahead import Bounds, bounds_of, is_fetch
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.combiners import of_assignment
 from polydl.model.functions import result_of
 from polydl.model.types import F32, F64, ElementType
 
-_UPWARDS = ("++", "p++")
 _SIMD = "omp simd"
 _OWN = "polydl_sum{}"
 """Names of the scalars that stand for elements while the loop runs."""
@@ -26,9 +25,9 @@ _ROW = "polydl_row{}"
 """Names of pointers to rows that the loop runs along."""
 
 
-def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
-    """C text of code in which loops that only add up do so in vector lanes: loops of which each iteration declares what
-    it needs and adds to scalars or elements of floating point that nothing else in the loop reads or writes. Empty
+def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> Node | None:
+    """Code in which loops that only add up do so in vector lanes: loops of which each iteration declares what
+    it needs and adds to scalars or elements of floating point that nothing else in the loop reads or writes. None
     where there are none.
 
     before:    for (int k = ptr[i]; k < ptr[i + 1]; k++) y[i] += a[k];
@@ -67,12 +66,12 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> str:
         return made
 
     made = changed(code)
-    return written(made) if found else ""
+    return made if found else None
 
 
 def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Node] | None:
     """A loop whose entries are independent, four at a time, and the loop over what is left; None for other code."""
-    bounds = _bounds(node) if isinstance(node, c_ast.For) else None
+    bounds = bounds_of(node) if isinstance(node, c_ast.For) else None
     if bounds is None or not isinstance(node, c_ast.For) or not (_pure(node.stmt) and _pure(bounds.last)):
         return None
 
@@ -88,7 +87,7 @@ def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Nod
 
 def _along_rows(loop: Node) -> bool:
     """Whether the last subscripts of all that a loop adds up count with it, and no others."""
-    bounds = _bounds(loop) if isinstance(loop, c_ast.For) else None
+    bounds = bounds_of(loop) if isinstance(loop, c_ast.For) else None
     if bounds is None or not isinstance(loop, c_ast.For):
         return False
     counter = bounds.counter
@@ -120,7 +119,7 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
     parts = _parts(loop)
     if parts is None or not isinstance(loop, c_ast.For):
         return None
-    bounds = _bounds(loop)
+    bounds = bounds_of(loop)
     if bounds is None:
         return None
     declared, sums = parts
@@ -147,16 +146,6 @@ class _Target:
     type: ElementType
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """Of a loop that counts up by one."""
-
-    counter: str
-    first: Node
-    op: str
-    last: Node
-
-
 def _parts(loop: Node) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None:
     """What an iteration declares, and its accumulations behind; None where there is anything else."""
     if not isinstance(loop, c_ast.For):
@@ -166,21 +155,6 @@ def _parts(loop: Node) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None
     sums = [part for part in parts if isinstance(part, c_ast.Assignment) and of_assignment(part.op)]
     scalars = all(isinstance(d.type, c_ast.TypeDecl) and not d.storage and d.init is not None for d in declared)
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
-
-
-def _bounds(loop: c_ast.For) -> _Bounds | None:
-    init, cond, step = loop.init, loop.cond, loop.next
-    if isinstance(init, c_ast.DeclList) and len(init.decls) == 1 and init.decls[0].init is not None:
-        name, first = init.decls[0].name, init.decls[0].init
-    elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
-        name, first = init.lvalue.name, init.rvalue
-    else:
-        return None
-    if not (isinstance(step, c_ast.UnaryOp) and step.op in _UPWARDS and getattr(step.expr, "name", None) == name):
-        return None
-    if not (isinstance(cond, c_ast.BinaryOp) and cond.op in ("<", "<=") and getattr(cond.left, "name", None) == name):
-        return None
-    return None if name in {*mentions(cond.right), *mentions(first)} else _Bounds(name, first, cond.op, cond.right)
 
 
 def _subscripts(place: Node) -> list[Node]:
@@ -201,7 +175,7 @@ def _lanes(
     declared: list[c_ast.Decl],
     sums: list[c_ast.Assignment],
     targets: list[_Target],
-    bounds: _Bounds,
+    bounds: Bounds,
     typed: Callable[[str], ElementType | None],
 ) -> Node:
     before, after, reductions, inside = list[Node](), list[Node](), "", list[Node]()
@@ -260,6 +234,8 @@ def _scalar(element: ElementType, name: str, value: str) -> c_ast.Decl:
 
 def _pure(node: Node) -> bool:
     """Whether nothing but functions without effects is called."""
+    if is_fetch(node):
+        return True
     if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and result_of(node.name.name)):
         return False
     return all(_pure(child) for _, child in node.children())

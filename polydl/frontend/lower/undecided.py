@@ -76,7 +76,7 @@ class Undecided(Assignments):
         accesses = microkernels.touched(inner)
         if any(access.write for access in accesses):
             self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
-            body = replace(blackbox.body(node, text, inner, self), segment=segment, entries=entries)
+            body = replace(blackbox.body(node, text, inner, entries, self), segment=segment)
             self.emit(accesses, body, node)
 
     def _switch(self, node: c_ast.Switch) -> None:

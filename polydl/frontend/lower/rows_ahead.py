@@ -1,0 +1,222 @@
+"""Rows that tables lead to, fetched some entries ahead of their use: hardware follows neighbouring lines, but not
+`b[idx[p]]`.
+
+before:    for (p = ptr[i]; p < ptr[i + 1]; p++) for (c = 0; c < k; c++) s[p] += a[i][c] * b[idx[p]][c];
+after:     for (p = ptr[i]; p < ptr[i + 1]; p++) {
+             if (p < ptr[end] && ahead < ptr[end] - p)
+               for (line = 0; line < k && line < 256; line += 16) __builtin_prefetch(&b[idx[p + ahead]][line]);
+             for (c = 0; c < k; c++) s[p] += a[i][c] * b[idx[p]][c];
+           }
+requires:  each iteration reads idx[p] where the loop over the row has iterations, and nothing ends the loop early; the
+           program goes through all entries from p to ptr[end] - 1
+
+`ahead` and `end` are those of `model.segment_ends`, declared where the text is printed; loops of other forms look ahead
+to the end of their own segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from dataclasses import dataclass
+
+from pycparser import c_ast
+from pycparser.c_ast import Node
+
+from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.lower.member_nodes import written
+from polydl.frontend.meaning.liveness import assigned_names, changed_names
+from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.model.segment_ends import AHEAD, END, LINE_BYTES, MOST_LINES
+from polydl.model.types import ElementType
+
+_LINE = "polydl_line"
+_UPWARDS = ("++", "p++")
+_PREFETCH = "__builtin_prefetch"
+_LEAVES = (c_ast.Break, c_ast.Continue, c_ast.Goto, c_ast.Return)
+_PERHAPS = (c_ast.TernaryOp, c_ast.If, c_ast.Switch, c_ast.For, c_ast.While, c_ast.DoWhile)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of a loop that counts up by one."""
+
+    counter: str
+    first: Node
+    op: str
+    last: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """Code that fetches rows ahead."""
+
+    code: Node
+    arrays: tuple[str, ...]
+    """Of the rows."""
+
+
+def bounds_of(loop: c_ast.For) -> Bounds | None:
+    """None for a loop that counts in another way, or whose header mentions its variable in other places."""
+    init, cond, step = loop.init, loop.cond, loop.next
+    if isinstance(init, c_ast.DeclList) and len(init.decls) == 1 and init.decls[0].init is not None:
+        name, first = init.decls[0].name, init.decls[0].init
+    elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
+        name, first = init.lvalue.name, init.rvalue
+    else:
+        return None
+    if not (isinstance(step, c_ast.UnaryOp) and step.op in _UPWARDS and getattr(step.expr, "name", None) == name):
+        return None
+    if not (isinstance(cond, c_ast.BinaryOp) and cond.op in ("<", "<=") and getattr(cond.left, "name", None) == name):
+        return None
+    return None if name in {*mentions(cond.right), *mentions(first)} else Bounds(name, first, cond.op, cond.right)
+
+
+def is_fetch(node: Node) -> bool:
+    """Whether a statement only fetches, as those that are made here."""
+    match node:
+        case c_ast.If(iftrue=c_ast.For(stmt=c_ast.FuncCall(name=c_ast.ID(name=name))), iffalse=None):
+            return bool(name == _PREFETCH)
+    return False
+
+
+def fetching(code: Node, table: str, find: Callable[[str], Symbol | None]) -> Fetching | None:
+    """The code with rows fetched ahead in its loops over entries; None where they read none by tables. `table`: the
+    array whose elements bound the segment that the code is a loop over; empty: they are not known. `find`: what a name
+    outside of the code denotes."""
+    arrays: dict[str, None] = {}
+
+    def changed(node: Node) -> Node:
+        if not isinstance(node, c_ast.For):
+            return mapped(node, changed)
+        bounds = bounds_of(node)
+        if bounds is None or changed_names(bounds.last) or _calls(bounds.last):
+            return mapped(node, changed)
+        end = c_ast.ArrayRef(c_ast.ID(table), c_ast.ID(END)) if node is code and table else bounds.last
+        if bounds.op == "<=" and end is bounds.last:
+            end = c_ast.BinaryOp("+", end, c_ast.Constant("int", "1"))
+        rows = _rows(node, bounds, find)
+        if not rows:
+            return mapped(node, changed)
+        arrays.update(dict.fromkeys(one.array for one in rows))
+        made = copy(node)
+        made.stmt = c_ast.Compound([*(_fetch(one, bounds.counter, end) for one in rows), *_items(node.stmt)])
+        return made
+
+    made = changed(code)
+    return Fetching(made, tuple(arrays)) if arrays else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that a loop inside of one over entries runs along."""
+
+    element: Node
+    """`b[idx[p]][c]`."""
+    array: str
+    bounds: Bounds
+    """Of the loop along it."""
+    step: int
+    """Elements of a line."""
+
+
+def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None]) -> list[_Row]:
+    """What loops directly inside of a loop over entries read by tables that the entry subscripts."""
+    if any(isinstance(node, _LEAVES) for node in nodes(loop.stmt)):
+        return []
+    own = {node.name for node in nodes(loop.stmt) if isinstance(node, c_ast.Decl)} | assigned_names(loop.stmt)
+    if bounds.counter in own or own & set(mentions(bounds.last)):
+        return []
+    found: dict[str, _Row] = {}
+    for inner in _items(loop.stmt):
+        along = bounds_of(inner) if isinstance(inner, c_ast.For) else None
+        if along is None or not isinstance(inner, c_ast.For):
+            continue
+        heads = (along.first, along.last)
+        if any({bounds.counter, *own} & set(mentions(one)) or changed_names(one) or _calls(one) for one in heads):
+            continue
+        for element in _elements(inner.stmt):
+            row = _row(element, bounds.counter, along, own, find)
+            if row is not None:
+                found.setdefault(written(element), row)
+    return list(found.values())
+
+
+def _row(
+    element: c_ast.ArrayRef, entry: str, along: Bounds, own: Collection[str], find: Callable[[str], Symbol | None]
+) -> _Row | None:
+    subscripts: list[Node] = []
+    base: Node = element
+    while isinstance(base, c_ast.ArrayRef):
+        subscripts.append(base.subscript)
+        base = base.name
+    array = str(base.name) if isinstance(base, c_ast.ID) else ""
+    symbol = find(array) if array and array not in own else None
+    if symbol is None or not isinstance(symbol.ctype, ElementType):
+        return None
+    last, *others = subscripts
+    moving = [term for term in _terms(last) if along.counter in mentions(term)]
+    neighbours = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
+    named = {name for one in subscripts for name in mentions(one)} - {along.counter}
+    if not neighbours or any(along.counter in mentions(one) for one in others) or named & set(own):
+        return None
+    read = [node for one in subscripts for node in nodes(one) if isinstance(node, c_ast.ArrayRef)]
+    by_table = any(entry in mentions(one.subscript) and _is_table(one, find) for one in read)
+    if not by_table or any(changed_names(one) or _calls(one) for one in subscripts):
+        return None
+    return _Row(element, array, along, max(LINE_BYTES // symbol.ctype.bytes, 1))
+
+
+def _is_table(element: c_ast.ArrayRef, find: Callable[[str], Symbol | None]) -> bool:
+    """Whether it is an element of an array of integers."""
+    symbol = find(element.name.name) if isinstance(element.name, c_ast.ID) else None
+    return symbol is not None and isinstance(symbol.ctype, ElementType) and symbol.ctype.is_int
+
+
+def _elements(node: Node) -> list[c_ast.ArrayRef]:
+    """The elements that code reads whatever its data are, each whole: `b[i][c]` and not its `b[i]`."""
+    if isinstance(node, _PERHAPS) or (isinstance(node, c_ast.BinaryOp) and node.op in ("&&", "||")):
+        return []
+    if isinstance(node, c_ast.ArrayRef):
+        return [node]
+    return [one for _, child in node.children() for one in _elements(child)]
+
+
+def _fetch(row: _Row, entry: str, end: Node) -> Node:
+    """Fetch the row of an entry that comes later, if it is one."""
+    ahead = c_ast.ID(AHEAD)
+    later: Mapping[str, Node] = {
+        entry: c_ast.BinaryOp("+", c_ast.ID(entry), ahead), row.bounds.counter: c_ast.ID(_LINE)
+    }  # fmt: skip
+    call = c_ast.FuncCall(c_ast.ID(_PREFETCH), c_ast.ExprList([c_ast.UnaryOp("&", _replaced(row.element, later))]))
+    most = c_ast.Constant("int", str(MOST_LINES * row.step))
+    first, at = row.bounds.first, c_ast.ID(_LINE)
+    is_zero = isinstance(first, c_ast.Constant) and first.value == "0"
+    few = c_ast.BinaryOp("<", at if is_zero else c_ast.BinaryOp("-", at, first), most)
+    inside = c_ast.BinaryOp("&&", c_ast.BinaryOp(row.bounds.op, at, row.bounds.last), few)
+    step = c_ast.Assignment("+=", at, c_ast.Constant("int", str(row.step)))
+    type_ = c_ast.TypeDecl(_LINE, [], None, c_ast.IdentifierType(["long"]))
+    decl = c_ast.Decl(_LINE, [], [], [], [], type_, first, None)
+    lines = c_ast.For(c_ast.DeclList([decl]), inside, step, call)
+    left = c_ast.BinaryOp("<", ahead, c_ast.BinaryOp("-", end, c_ast.ID(entry)))
+    return c_ast.If(c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(entry), end), left), lines, None)
+
+
+def _terms(node: Node) -> list[Node]:
+    """Of a sum."""
+    return [*_terms(node.left), *_terms(node.right)] if isinstance(node, c_ast.BinaryOp) and node.op == "+" else [node]
+
+
+def _items(body: Node) -> list[Node]:
+    """The statements of a loop's body."""
+    return body.block_items or [] if isinstance(body, c_ast.Compound) else [body]
+
+
+def _calls(node: Node) -> bool:
+    return any(isinstance(one, c_ast.FuncCall) for one in nodes(node))
+
+
+def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
+    if isinstance(node, c_ast.ID) and node.name in known:
+        return known[node.name]
+    return mapped(node, lambda inner: _replaced(inner, known))
