@@ -186,7 +186,8 @@ FUNCTIONS: tuple[Function, ...] = (
     *(Function(name, _CLASS) for name in ("isfinite", "isinf", "isnormal", "signbit")),
     Function("isnan", _CLASS, cycles=0.0, cheap=True, itself="!="),
     # Of gcc and clang, about integers. Others (`clz`) have no value for 0: they may not be called where C would not.
-    *(Function(name, _BITS) for name in ("ffs", "parity", "popcount")),
+    *(Function(name, _BITS) for name in ("ffs", "parity")),
+    Function("popcount", _BITS, cycles=0.0),
     *(Function(f"bswap{t.bits}", (("__builtin_{}", t),), cycles=0.0, cheap=True) for t in (U16, U32, U64)),
     *(
         row
@@ -219,6 +220,11 @@ def _real(table: tuple[Function, ...]) -> Mapping[str, Function]:
     return {name: row for row in table for name in row.spellings if name in (row.name, row.of(F32))}
 
 
+@cache
+def _spelled(table: tuple[Function, ...]) -> Mapping[str, Function]:
+    return {name: row for row in table for name in row.spellings}
+
+
 def result_of(name: str) -> ElementType | None:
     """What a function returns that has no effects and reads nothing but its arguments; None for any other name."""
     return _results(FUNCTIONS).get(name)
@@ -227,3 +233,8 @@ def result_of(name: str) -> ElementType | None:
 def function_of(name: str) -> Function | None:
     """The row of a function by its name for doubles or for floats: `exp`, `expf`; None for any other name."""
     return _real(FUNCTIONS).get(name)
+
+
+def function_called(name: str) -> Function | None:
+    """The row of a function by any name that it is called by; None for any other name."""
+    return _spelled(FUNCTIONS).get(name)

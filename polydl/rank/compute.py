@@ -9,7 +9,7 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.kernels.families import block_cycles
-from polydl.model.scop import Scop
+from polydl.model.scop import Assignment, Scop
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
@@ -96,11 +96,25 @@ def _plain_cycles(
     """Cycles of a perfect nest of plain loops, all threads together. `full`: iterations of each loop."""
     last = structure.loops[-1].iterator if structure.loops else ""
     trips = float(full[-1]) if len(full) else 1.0
-    key = last, trips
+    rounds = _rounds(works[0], structure, full) if len(works) == 1 else 1.0
+    key = last, trips, rounds
     if key not in memory:
         inner = [Inner(work, _step(structure.nest, work, last), (1.0,) * len(work.rows), 1.0) for work in works]
-        memory[key] = iteration_cycles(inner, way_of_compiler(inner, target), trips, target)
+        memory[key] = iteration_cycles(inner, way_of_compiler(inner, target), trips, target, rounds)
     return memory[key] * max(work.instances for work in works)
+
+
+def _rounds(work: Work, structure: NestLoops, full: FloatArray) -> float:
+    """How often the innermost loop of a nest runs before the sum of integers in it is put together; 1 of others."""
+    body, found = work.statement.body, 1.0
+    if not work.regroups or not isinstance(body, Assignment):
+        return found
+    for place in reversed(range(len(structure.loops) - 1)):
+        step = _step(structure.nest, work, structure.loops[place].iterator)
+        if structure.loops[place].name in structure.parallel or work.moves(step)[body.target] != 0:
+            break
+        found *= float(full[place])
+    return found
 
 
 def _step(nest: Nest, work: Work, last: str) -> tuple[float, ...]:

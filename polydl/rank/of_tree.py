@@ -14,6 +14,7 @@ from polydl.kernels.innermost import RowOptions
 from polydl.kernels.narrow_values import row_element
 from polydl.kernels.transposes import Rectangle
 from polydl.kernels.tree_rows import Inside, common_options, row_options
+from polydl.model.scop import Assignment
 from polydl.rank.compute import kernel_cycles
 from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
@@ -131,15 +132,17 @@ class Program:
                 found[number] = np.minimum(found[number], found[one] * max(several, 1.0))
         return found
 
-    def _step(self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False) -> Step:
+    def _step(
+        self, node: Node, level: int, around: Member | None, trips: float, *, beside: bool = False, alone: int = 0
+    ) -> Step:
         """`level` loops are outside of the node, the last of them is `around`, of so many iterations. `beside`: there
-        are other loops in that one."""
+        are other loops in that one. `alone`: so many loops around that one have nothing else in them."""
         kernel = kernel_below(node)
         if kernel is not None:
             return self._kernel(kernel, level, _outside(node, kernel))
         names = own_statements(node)
         if written_out(node):
-            return self._innermost(names, level, around, trips, beside=beside)
+            return self._innermost(names, level, around, trips, beside=beside, alone=alone)
         if not beside and (called := self._rectangle(node, names, level)) is not None:
             return called
         match node:
@@ -150,7 +153,8 @@ class Program:
                 row = self._piece(names, level)
                 if (sums := self._with_sums(below, level + 1, first, inside)) is not None:
                     return Repeat(row, inside, sums)
-                step = self._step(below, level + 1, first, inside)
+                nothing_else = 0 if beside or around is None else alone + 1
+                step = self._step(below, level + 1, first, inside, alone=nothing_else)
                 if first.diagonal and isinstance(step, Repeat):
                     return self._wavefronts(row, inside, step)
                 parallel = first.run is Run.PARALLEL
@@ -205,7 +209,7 @@ class Program:
         return any(self._left[name] > _NONE for name in own_statements(node)) or any(True for _ in kernels(node))
 
     def _innermost(
-        self, names: Sequence[str], level: int, around: Member | None, trips: float, *, beside: bool
+        self, names: Sequence[str], level: int, around: Member | None, trips: float, *, beside: bool, alone: int
     ) -> Step:
         target = target_isa(self.machine)
         inner, iterations = [], 0.0
@@ -224,8 +228,23 @@ class Program:
             return Innermost(self._piece(names, level), self.machine.seconds(cycles))
         if level and not beside and self._becomes_row(names, level):
             way, trips = Way.ROW, self._row_length(names, level)
-        cycles = iteration_cycles(inner, way, max(trips, 1.0), target) * iterations
+        rounds = self._rounds(names[0], level, alone) if len(names) == 1 else 1.0
+        cycles = iteration_cycles(inner, way, max(trips, 1.0), target, rounds) * iterations
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
+
+    def _rounds(self, name: str, level: int, alone: int) -> float:
+        """How often the innermost of `level` loops runs before the sum of integers in it is put together; 1 of others.
+        `alone`: so many loops around it have nothing else in them."""
+        path, found = self._paths[name], 1.0
+        body = path.work.statement.body
+        if not path.work.regroups or not isinstance(body, Assignment):
+            return found
+        for place in reversed(range(level - 1 - alone, level - 1)):
+            loop = path.loops[place]
+            if loop.run is not Run.SERIAL or path.work.moves(path.step(loop))[body.target] != 0:
+                break
+            found *= path.entries(place + 1) / path.entries(place)
+        return found
 
     def _becomes_row(self, names: Sequence[str], level: int) -> bool:
         """Whether the loop right around these statements becomes a row."""

@@ -16,12 +16,13 @@ from typing import Any
 from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
-from polydl.model.accumulation import accumulates, keeps
+from polydl.model.accumulation import accumulates, accumulation, keeps
+from polydl.model.combiners import Regrouping
 from polydl.model.contraction import contraction
 from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
-from polydl.model.functions import function_of
+from polydl.model.functions import function_called
 from polydl.model.scop import Access, Assignment, BlackBox, Scop, Statement
 from polydl.model.strides import affine_rows, distances
 from polydl.target.instructions import (
@@ -53,6 +54,9 @@ _STREAMS = 32
 the streamer keeps track of one forward or backward stream in each of 32 pages)."""
 _UNFOLLOWED = 14.0
 """Cycles that a line takes from the second-level cache where nothing fetched it ahead (Agner Fog: 12 to 14)."""
+_PREDICTED = 16
+"""Iterations of a loop up to which its end is foreseen, where they are always as many: gcc writes such loops out
+(`max-completely-peel-times`), and processors remember as many branches of others."""
 _SCANNED = 500_000
 """isl operations in which points are counted one by one; for more of them half of the box is near enough."""
 
@@ -103,6 +107,15 @@ class Work:
     def accumulates(self) -> bool:
         """Whether it accumulates into the element that it writes."""
         return accumulates(self.scop, self.statement)
+
+    @cached_property
+    def regroups(self) -> bool:
+        """Whether it only combines values into an element, in an order that does not matter, by an operator that
+        compilers regroup by themselves: of integers."""
+        body, found = self.statement.body, accumulation(self.scop, self.statement)
+        if found is None or not isinstance(body, Assignment) or body.op == "=":
+            return False
+        return found.regrouping is Regrouping.EXACT
 
     @cached_property
     def counts(self) -> Mapping[str, Count1D]:
@@ -290,7 +303,7 @@ def _depth(value: Expr, access: int, least: float, target: Isa) -> float | None:
         case Binary(op):
             return max(below) + _operation(op, least, target)
         case Call(function):
-            row = function_of(function)
+            row = function_called(function)
             own = row.cycles if row is not None and row.cycles is not None else CALL
             return max(below) + max(own, least)
         case Conditional():
@@ -302,12 +315,19 @@ def _depth(value: Expr, access: int, least: float, target: Isa) -> float | None:
 def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
     """How a loop runs that nothing is said about."""
     if latency(several, target) > 0:
-        return Way.SERIAL
+        return Way.SUM if len(several) == 1 and sums_by_itself(several[0]) and proven(several) else Way.SERIAL
     return Way.VECTOR if proven(several) and not any(one.work.asks for one in several) else Way.SCALAR
 
 
-def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa) -> float:
-    """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included."""
+def sums_by_itself(one: Inner) -> bool:
+    """Whether a loop adds up in vectors though nothing is said about it: integers, into one element."""
+    body = one.work.statement.body
+    return one.work.regroups and isinstance(body, Assignment) and one.work.moves(one.step)[body.target] == 0
+
+
+def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa, rounds: float = 1.0) -> float:
+    """Cycles of one iteration of an innermost loop of `trips` iterations, entering it included. `rounds`: how often it
+    runs before its sum is put together."""
     if way is Way.ROW:
         return _in_rows(several, trips, target)
     if way is Way.LANES:
@@ -325,6 +345,8 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
     asked = sum(one.times * _instance(one, lanes) for one in several if one.work.asks)
     spent = math.floor(trips / lanes) * (vector + asked) + (trips % lanes) * max(scalar, waits)
+    if way is Way.SUM and trips == round(trips) and trips <= _PREDICTED * lanes:
+        return (spent + LOOP_CYCLES / rounds) / trips
     return (spent + LOOP_CYCLES * (3.0 if asked else 1.0)) / trips
 
 

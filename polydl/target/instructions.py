@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
-from polydl.model.functions import Vector, function_of
+from polydl.model.functions import Vector, function_called
 from polydl.model.scop import Assignment, Statement
 
 RATE = 2.0
@@ -65,7 +65,7 @@ def _arithmetic(value: Expr) -> Arithmetic:
         case Binary() | Conditional():
             return replace(inside, simple=inside.simple + 1.0)
         case Call(function):
-            row = function_of(function)
+            row = function_called(function)
             if row is not None and row.cycles is not None:
                 return replace(inside, simple=inside.simple + 1.0, slow=inside.slow + row.cycles)
             scalar = row is None or row.libmvec is None
