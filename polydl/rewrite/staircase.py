@@ -10,7 +10,7 @@ are as much and slow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
@@ -21,7 +21,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
 from polydl.rewrite.cut import parts_of, with_room
-from polydl.rewrite.scratch_array import elements_of, ends_of
+from polydl.rewrite.scratch_array import Box, box_of, elements_of, ends_of
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
 _BANDS = 4
@@ -95,37 +95,44 @@ def _step(scop: Scop, array: str) -> Step | None:
     return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
 
 
-def _boxes(statement: Statement, along: str) -> list[Mapping[str, tuple[int, int]]] | None:
-    """The first and last value of each loop in each box, one for each band of a loop; None where there are none, or
-    hardly better ones."""
-    domain, ends = statement.domain, ends_of(statement.domain)
-    if ends is None or isl.involved_parameters(domain):
+def _boxes(statement: Statement, along: str) -> list[Box] | None:
+    """A box of all loops for each band of one; None where there are none, or hardly better ones. Parameters may say how
+    long other loops are than those of the triangle."""
+    domain, whole = statement.domain, box_of(statement.domain)
+    if whole is None:
         return None
-    low, high = dict(zip(statement.iterators, ends, strict=True))[along]
+    ranges = zip(statement.iterators, whole.first, whole.extents, strict=True)
+    fixed = [i for i, *range_ in ranges if not any(map(isl.involved_parameters, range_))]
+    triangle = isl.without_parameters(isl.project_onto(domain, fixed))
+    ends = ends_of(triangle)
+    if ends is None or along not in fixed:
+        return None
+    low, high = dict(zip(fixed, ends, strict=True))[along]
     rows = -(-(high - low + 1) // _BANDS)
     if rows < _LEAST:
         return None
-    boxes: list[Mapping[str, tuple[int, int]]] = []
+    boxes: list[Box] = []
     size = 0
     for first in range(low, high + 1, rows):
-        band = ends_of(isl.between(domain, along, first, min(high, first + rows - 1)))
-        if band is None:
+        last = min(high, first + rows - 1)
+        box = box_of(isl.between(domain, along, first, last))
+        band = ends_of(isl.between(triangle, along, first, last))
+        if box is None or band is None:
             return None
-        boxes.append(dict(zip(statement.iterators, band, strict=True)))
+        boxes.append(box)
         size += elements_of(band)
-    wanted = count(domain)
+    wanted = count(triangle)
     return boxes if wanted.exact and wanted.lower < size <= _MOST * wanted.lower else None
 
 
-def _part(statement: Statement, sum_: Statement, box: Mapping[str, tuple[int, int]], name: str) -> Statement | None:
+def _part(statement: Statement, sum_: Statement, box: Box, name: str) -> Statement | None:
     """The instances of a statement in a box of loops that it shares with the sum, and all that are missing there; None
     where its accesses are no affine functions."""
-    shared = statement.iterators
-    if shared != sum_.iterators[: len(shared)]:
+    shared = len(statement.iterators)
+    if statement.iterators != sum_.iterators[:shared]:
         return None
-    domain = isl.named(isl.Set.universe(statement.domain.get_space()).set_tuple_name(name), statement.iterators)
-    for iterator in shared:
-        domain = isl.between(domain, iterator, *box[iterator])
+    points = Box(box.first[:shared], box.extents[:shared]).points(statement.domain)
+    domain = isl.named(points.set_tuple_name(name), statement.iterators)
     accesses: list[Access] = []
     for access in statement.accesses:
         if not access.exact or not access.relation.is_single_valued():

@@ -32,7 +32,8 @@ class BackendOptions:
     written. A count and not a time, so that a loaded machine gets the same code."""
     least_work: float = 100_000.0
     """Floating-point operations plus bytes of a group from which it is searched: what takes some microseconds gains
-    nothing worth a second of compilation."""
+    nothing worth a second of compilation. Groups that take sizes are searched whatever their work is at those of the
+    first call."""
     weights: str = "packed"
     """`packed`: what depends on parameters alone is computed once, and again when one of them changes. `live`: in
     every call. `frozen`: once, whatever happens to the parameters."""

@@ -345,7 +345,9 @@ def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:
 def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Failed) -> dict[int, list[Made]]:
     """The code of each group; groups with most work are searched, as many as options say."""
     named = {id(group): group_code.name_of(group.text) for groups in grouped.values() for group in groups}
-    all_groups = [group for groups in grouped.values() for group in groups if group.work >= o.least_work]
+    # What is little work at the sizes of the first call may be much at others.
+    every = (group for groups in grouped.values() for group in groups)
+    all_groups = [group for group in every if group.sizes or group.work >= o.least_work]
     heaviest = sorted(((group.work, named[id(group)]) for group in all_groups), reverse=True)
     searched = set(list(dict.fromkeys(name for _, name in heaviest))[: o.groups])
     made: dict[int, list[Made]] = {}

@@ -25,7 +25,7 @@ from polydl.torch_backend.group_search import OBJECTS, TEXTS, Job, Searched, fro
 from polydl.torch_backend.loop_program import SizeName
 
 ENTRY = "polydl_call"
-_FORMAT = 10
+_FORMAT = 11
 """Of the entries in the cache; another number where what they hold or how it is made changes."""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import polydl
 from polydl.equations.step import Step
+from polydl.lower.guarded_pieces import where_all_runs
 from polydl.measure import Status
 from polydl.model import isl
 from polydl.model.scop import Scop, Storage
@@ -54,6 +55,21 @@ def test_all_products_are_in_boxes(case: str) -> None:
     assert not found.refused
     blocks = [s for s in found.scop.statements if has_register_blocks(found.scop, s)]
     assert len(blocks) == 4 and all(map(is_box, blocks))
+
+
+def test_parameters_may_say_how_long_other_loops_are() -> None:
+    head = "void f(int n, float A[restrict n][70][9], float C[restrict n][70][70])"
+    body = f"float s = 0; {SUM} s += A[h][i][k] * A[h][j][k]; C[h][i][j] = s / 9; C[h][j][i] = C[h][i][j];"
+    text = f"{head}\n{{\n#pragma scop\nfor (int h = 0; h < n; h++) {LOWER} {{ {body} }}\n#pragma endscop\n}}"
+    (given,) = polydl.load(text, sizes={"n": 5}).scops
+    assert given.symbolic is not None
+    narrowed = where_all_runs(given.symbolic)
+    assert not narrowed.values.is_empty()
+    found = canonical(narrowed.scop)
+    assert not found.refused
+    blocks = [s for s in found.scop.statements if has_register_blocks(found.scop, s)]
+    assert len(blocks) == 4 and all(map(is_box, blocks))
+    assert [s.name for s in found.scop.statements] == [s.name for s in canonical(given).scop.statements]
 
 
 @pytest.mark.parametrize(
