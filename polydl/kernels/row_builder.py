@@ -25,6 +25,7 @@ from polydl.model.expr import (
     AffineValue,
     Call,
     Conditional,
+    Convert,
     Expr,
     Gather,
     affine_values,
@@ -79,6 +80,8 @@ class RowBuilder:
     """(array, { [c…] -> A[a…] }, C variable) of the elements that the body has made so far."""
     stored: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Per address the array and the variable to store there."""
+    unrounded: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Of variables that were rounded to be stored the place of their line, and what it is without that."""
     accumulators: list[Accumulator] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
     """Plain C that does what `lines` do, in column j."""
@@ -259,7 +262,13 @@ class RowBuilder:
             value = f"{load(body.target_read)} {body.op[:-1]} {value}"
             written = f"{plain[body.target_read]} {body.op[:-1]} {written}"
         name, held = f"polydl_v{len(self.values)}", self.held(at, body.target)
-        self.lines.append(f"const {self.vector if held is self.element else register(held)} {name} = {value};")
+        declared = f"const {self.vector if held is self.element else register(held)} {name}"
+        match body.value:
+            case Convert(source, to, operand) if (
+                source is F32 and to == held and to.name in (BF16.name, F16.name) and move == 1
+            ):
+                self.unrounded[name] = len(self.lines), f"{declared} = {vectors.text(operand)};"
+        self.lines.append(f"{declared} = {value};")
         self.plain.append(f"const {held} {name} = {written};")
         self.values.append((target.array, self.where.relation(at, target), name))
         if move == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,9 +46,9 @@ class Store:
     address: str
     value: str
     stream: bool
-    form: str = field(default="", repr=False)
-    """Behind `store` in the name of the vector function, where the array's elements are narrow: what is declared says
-    it too, so names of functions need not."""
+    form: str = field(default="store", repr=False)
+    """Of the vector function, behind the type of its lanes: narrow elements have their own, and one that converts. What
+    is declared says it too, so names of functions need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +189,22 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     loaded = {name for (name, _, pointer), a in zip(builder.keys, builder.arguments, strict=True) if not a.written}
     past = frozenset[str]() if builder.windows else builder.where.options.stream
     held = {array: builder.piece.arrays[array].element for array, _ in builder.stored.values()}
+    used = "\n".join((*builder.lines, *(repr(a.content) for a in accumulators), *map(repr, builder.sums)))
+    # What nothing else uses is rounded by its store.
+    rounding = {name: how for name, how in builder.unrounded.items() if len(re.findall(rf"\b{name}\b", used)) == 1}
     stores = [
         Store(address, variable, array in past and array not in loaded)
         if held[array] is t
-        else Store(address, variable, False, f"_{held[array].name}")
+        else Store(address, variable, False, f"{'round' if variable in rounding else 'store'}_{held[array].name}")
         for address, (array, variable) in builder.stored.items()
     ]
+    lines = [*builder.lines]
+    for place, unrounded in rounding.values():
+        lines[place] = unrounded
     streamed = [s.address.partition(" ")[0] for s in stores if s.stream]
     declared = "".join(f", {a.declaration}" for a in arguments)
     windows = [one.name for one in builder.windows]
-    content = repr((builder.element, builder.lines, stores, [a.content for a in accumulators], declared, *windows))
+    content = repr((builder.element, lines, stores, [a.content for a in accumulators], declared, *windows))
     name = f"polydl_row_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}{'_long' if long else ''}"
     text = (
         environment()
@@ -207,7 +214,7 @@ def _rendered(builder: RowBuilder) -> RowFunction:
             v=builder.vector,
             name=name,
             summary=f"A row of {many} statement{'s' if many > 1 else ''}",
-            lines=builder.lines,
+            lines=lines,
             stores=stores,
             streamed=streamed,
             declared=declared,

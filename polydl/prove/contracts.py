@@ -24,6 +24,8 @@ from polydl.prove.symbolic_values import (
     Strides,
     Sum,
     Symbol,
+    contains,
+    conversion,
     place,
     pointer,
     same_in_part,
@@ -100,7 +102,7 @@ _CONVERTED = re.compile(
 )
 
 
-_STORE = re.compile(r"polydl\d*_(?:f\d\d(?:x\d)?|i32|[iu]\d+s)_store(_[a-z]+\d+)?")
+_STORE = re.compile(r"polydl\d*_(?:f\d\d(?:x\d)?|i32|[iu]\d+s)_(?:store(?:_[a-z]+\d+)?|round_([a-z]+\d+))")
 
 
 def _step(text: str) -> int | None:
@@ -289,9 +291,12 @@ def _straight(item: Any, env: dict[str, Any], strides: Strides, stores: list[tup
             other = item.iffalse.iffalse if isinstance(item.iffalse, c_ast.If) else item.iffalse
             if not (same_in_part if why == "cut" else _same_past_caches)(item.iftrue, other):
                 raise Unreadable("a store of a remainder, or past the caches, that differs from the usual one")
-        case c_ast.FuncCall(name=c_ast.ID(name=name)) if _STORE.fullmatch(name):
-            to, value = item.args.exprs
-            stores.append((pointer(to, env, strides), symbol(value, env, strides)))
+        case c_ast.FuncCall(name=c_ast.ID(name=name)) if how := _STORE.fullmatch(name):
+            to, made = item.args.exprs
+            value = symbol(made, env, strides)
+            if how.group(1):
+                value = Operation(conversion(how.group(1)), (value,))
+            stores.append((pointer(to, env, strides), value))
         case c_ast.Cast() | c_ast.EmptyStatement() | c_ast.ExprList():
             return
         case _:
@@ -349,10 +354,13 @@ def row_step(
         else:
             _straight(item, env, strides, stores)
     for address, value in stores:
-        if not isinstance(value, Made):
-            raise Unreadable(f"{name} stores something else than a statement's value")
-        place_ = value.by - first
-        lines[place_] = RowLine("=", lines[place_].value, address)
+        match value:
+            case Made(by):
+                lines[by - first] = RowLine("=", lines[by - first].value, address)
+            case Operation(rounds, (Made(by),)) if not any(contains(line.value, Made(by)) for line in lines):
+                lines[by - first] = RowLine("=", Operation(rounds, (lines[by - first].value,)), address)
+            case _:
+                raise Unreadable(f"{name} stores something else than a statement's value")
     return RowStep(tuple(lines))
 
 

@@ -18,7 +18,7 @@ from polydl.dependences.nests import nests
 from polydl.kernels.narrow_values import converts, row_element
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
-from polydl.model.bfloat16 import widened
+from polydl.model.bfloat16 import narrowed, widened
 from polydl.model.scop import Scop
 from polydl.model.types import BF16_BITS, CHAR, F16, F32, F64, I8, I32, U8, ElementType, element_type
 from polydl.prove import prove
@@ -154,11 +154,12 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-39, 2.0**-133, 3.4e38,
 HALVES = (0.5, 1.5, 2.5, -0.5, 127.5, 254.5, 255.5, -128.5)
 FLAGS = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
+    "avx512 with bf16": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma", "-mavx512bf16"),
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
     "avx2 without half": ("-mavx2", "-mfma"),
     "portable": ("-msse2",),
 }
-CPU = set(Path("/proc/cpuinfo").read_text().split())
+CPU = set(Path("/proc/cpuinfo").read_text().replace("avx512_bf16", "avx512bf16").split())
 
 
 def text(*names: str) -> str:
@@ -267,7 +268,7 @@ def libraries(names: tuple[str, ...], isa: str) -> tuple[ctypes.CDLL, ctypes.CDL
         "-fno-strict-aliasing",
         *header_flags(),
     )
-    if isa != "avx512":
+    if not isa.startswith("avx512"):
         common += ("-mno-avx512f",)
     calls = "".join(wrapper(name, f"f{number}") for number, name in enumerate(names))
     plain = compile_c([text(*names) + calls], ("-Og", *common))
@@ -309,12 +310,12 @@ def test_what_they_do_is_proved(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
-        ("bf16 scaled", "_convert_f32_bf16(", "("),
-        ("half scaled", "_convert_f32_f16(", "("),
+        ("bf16 scaled", "_round_bf16", "_store_bf16"),
+        ("half scaled", "_round_f16", "_store_f16"),
         ("int8 scaled", "_load_i8", "_load_u8"),
         ("bf16 to float", "_load_bf16", "_load_f16"),
         ("bf16 scaled", "_all_bf16", "_all_f16"),
-        ("bf16 scaled", "_store_bf16", "_store_f16"),
+        ("bf16 scaled", "_round_bf16", "_round_f16"),
         ("bf16 to float", "_load(", "_load_i32("),
         ("requantised to uint8", "_convert_i64_u8(", "_convert_i64_i8("),
     ],
@@ -329,6 +330,42 @@ def test_a_conversion_that_is_missing_or_another_is_not_proved(name: str, right:
         mutated = body.replace(f"polydl_f32{right}", f"polydl_f32{wrong}" if wrong != "(" else "(")
         texts.append(head + step + mutated + end + after)
     assert not prove(canonical(scop), *texts).holds
+
+
+@pytest.mark.parametrize("isa", FLAGS)
+def test_every_upper_half_is_rounded_as_in_numpy(isa: str) -> None:
+    if not {flag.removeprefix("-m") for flag in FLAGS[isa]} <= CPU:
+        pytest.skip(f"the processor has no {isa}")
+    source = """#include <polydl.h>
+void f(int n, polydl_bf16 *restrict z, const float *restrict x)
+{
+    for (int i = 0; i < n; i++) z[i] = polydl_to_bf16(x[i]);
+}
+"""
+    (scop,) = polydl.load(source, require_sizes=False).scops
+    rows = in_rows(scop, called="polydl_row_")[0]
+    assert "_round_bf16(" in rows.rpartition("_step(const ptrdiff_t")[2]
+    machine = () if isa.startswith("avx512") else ("-mno-avx512f",)
+    library = compile_c([rows], ("-O2", *machine, *FLAGS[isa], "-Wno-unknown-pragmas", *header_flags()))
+    upper = np.arange(2**16, dtype=np.uint32)[:, None] << np.uint32(16)
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    x = np.append((upper | lower).ravel(), np.uint32(1)).view(np.float32)
+    z = np.zeros(len(x), np.uint16)
+    library["f"](len(x), z.ctypes.data_as(ctypes.c_void_p), x.ctypes.data_as(ctypes.c_void_p))
+    np.testing.assert_array_equal(z, narrowed(x))
+
+
+def test_a_value_that_is_used_again_is_rounded_first() -> None:
+    source = """#include <polydl.h>
+void f(int n, polydl_bf16 *restrict z, float *restrict y, const float *restrict x)
+{
+    for (int i = 0; i < n; i++) { z[i] = polydl_to_bf16(x[i]); y[i] = polydl_to_float(z[i]) + 1.0f; }
+}
+"""
+    (scop,) = polydl.load(source, require_sizes=False).scops
+    rows = in_rows(scop, called="polydl_row_")[0]
+    step = rows.rpartition("_step(const ptrdiff_t")[2]
+    assert "_convert_f32_bf16(" in step and "_round_bf16" not in step
 
 
 def test_greatest_halves() -> None:
