@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +49,9 @@ _WORTH_WORKERS = 4
 _UNTUNED = Effort(schedulers=0)
 """The loops of operators are already in an order that isl's schedulers find, and some of their programs take these
 seconds, until they are stopped."""
+_SIZES_SECONDS = 2
+"""Of effort (`Effort.within`) for a region of a group that takes sizes: with ten times as many sizes at which ways to run
+it are compared, the same ones are found."""
 _APART = 4
 """Bytes that a cache loads for each of a tensor, from which on loops had better run in another order."""
 _SHALLOW = 3
@@ -119,12 +123,13 @@ def optimized(job: Job) -> Searched:
     writes along another, for which squares of vectors need tiles, the default space is searched."""
     if job.how == "measured":
         return _searched(job, _optimized(job, "default", Effort()))
-    found = _optimized(job, "small", _UNTUNED)
+    full, untuned = (one.within(_SIZES_SECONDS) if job.sizes else one for one in (Effort(), _UNTUNED))
+    found = _optimized(job, "small", untuned)
     others: list[tuple[str, Effort]] = []
     if _takes_lines_apart(job, found):
-        others.append(("small", Effort()))
+        others.append(("small", full))
     if any(_turns(one.program, s) for one in _chosen(found[0]) for s in one.program.statements):
-        others.append(("default", _UNTUNED))
+        others.append(("default", untuned))
     for space, effort in others:
         other = _optimized(job, space, effort)
         if _predicted(other) < _predicted(found):
@@ -305,7 +310,8 @@ class _Worker:
         self._process.terminate()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # of a job that it did not live to read
+                    pipe.close()
         self._process.wait()
 
 
