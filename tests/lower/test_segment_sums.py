@@ -80,7 +80,7 @@ PATTERNS = [
     [7, 0, 8, 9, 16, 0, 0, 17, 31, 200],
     [0] * 30,
     [3, 0] * 200,
-    list(range(40)),
+    list(range(71)),
     [0] * 50 + [60_000] + [30] * 1000 + [30_000],  # one row with half of all entries
 ]
 
@@ -138,6 +138,16 @@ def test_sums_are_right_for_any_pattern(name: str, t: ElementType, i: ElementTyp
         for lengths in PATTERNS:
             data = Data.of(lengths, t, i)
             assert np.array_equal(data.run(library, t), CASES[name][1](data)), lengths[:12]
+
+
+@pytest.mark.parametrize("machine", ["epyc-zen4", "epyc-zen3"])
+@pytest.mark.parametrize(
+    ("name", "fetched"), [("a scalar", {"x0", "x1_table"}), ("neighbours", {"x0_table"}), ("entries", set())]
+)
+def test_entries_are_fetched_ahead_where_tables_are_read(machine: str, name: str, fetched: set[str]) -> None:
+    source = HEAD.format(t="float", i="int", body=CASES[name][0].format(t="float", i="int"))
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, machine=machine, effort=FEW).text
+    assert set(re.findall(r"__builtin_prefetch\((\w+) \+ p \+ \d+\)", text)) == fetched
 
 
 BLOCKS = """
