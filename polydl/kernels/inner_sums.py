@@ -124,10 +124,10 @@ POLYDL_INLINE {w} {name}_column(const ptrdiff_t polydl_column{declared})
 {"".join(f"        {line}{chr(10)}" for line in products)}    }}
     return polydl_sum;
 }}
-/* The sums of a vector of columns, that of the last one for those behind it. */
+/* The sums of a vector of columns up to the last one. */
 POLYDL_INLINE polydl_f32_bits {name}(const ptrdiff_t polydl_column, const ptrdiff_t polydl_last{declared})
 {{
-#define POLYDL_COLUMN(k) {name}_column(polydl_column + ((k) < polydl_last ? (k) : polydl_last){passed})
+#define POLYDL_COLUMN(k) ((k) <= polydl_last ? {name}_column(polydl_column + (k){passed}) : ({w}){{ 0 }})
     return {h}_sums(POLYDL_COLUMN);
 #undef POLYDL_COLUMN
 }}

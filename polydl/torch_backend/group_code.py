@@ -12,10 +12,11 @@ import platform
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import polydl.base.version
-from polydl.base.cache import compiler_parts, key_of
+from polydl.base import resources
+from polydl.base.cache import compiler_parts, key_of, stamp
 from polydl.base.errors import ToolchainError
 from polydl.measure.compiler_faults import MASKED_LOADS, avoiding
 from polydl.options import Options
@@ -25,8 +26,6 @@ from polydl.torch_backend.group_search import OBJECTS, TEXTS, Job, Searched, fro
 from polydl.torch_backend.loop_program import SizeName
 
 ENTRY = "polydl_call"
-_FORMAT = 11
-"""Of the entries in the cache; another number where what they hold or how it is made changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +115,14 @@ def parts(how: str, flags: Sequence[str], o: BackendOptions) -> list[str | bytes
     """What the code of a group depends on beside its text."""
     processor = read_processor()
     machine = (platform.machine(), processor.vendor, processor.family, processor.model, sorted(processor.flags))
-    asked = (_FORMAT, how, tuple(flags), o.threads, o.reassociate, o.fast_math)
-    return [polydl.base.version.__version__, repr(machine), repr(asked), *compiler_parts(o.cc, ())]
+    asked = (how, tuple(flags), o.threads, o.reassociate, o.fast_math)
+    return [*_own_files(), repr(machine), repr(asked), *compiler_parts(o.cc, ())]
+
+
+@cache
+def _own_files() -> tuple[str, ...]:
+    """Stamps of what makes the code: after a change of polydl nothing older is taken for its own."""
+    return tuple(stamp(path) for _, path in resources.own_files())
 
 
 def _from_cache(key: str) -> tuple[Searched | None, Path | None]:

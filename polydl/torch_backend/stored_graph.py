@@ -14,14 +14,12 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
-from polydl.base.cache import Cache, key_of, stamp
+from polydl.base.cache import Cache, key_of
 from polydl.base.errors import ToolchainError
 from polydl.torch_backend import group_code
 from polydl.torch_backend.backend_options import BackendOptions
@@ -68,13 +66,7 @@ def key(gm: fx.GraphModule, static: Sequence[int], o: BackendOptions) -> str | N
         return None
     options = repr([getattr(o, name) for name in _DECIDING])
     graph = [*said, repr(tuple(static)), options, torch.__version__, str(_FORMAT)]
-    return key_of([*graph, *_own_files(), *group_code.parts("", (), o)])
-
-
-@cache
-def _own_files() -> tuple[str, ...]:
-    folder = Path(__file__).parent
-    return tuple(stamp(path) for path in sorted(folder.rglob("*.py")))
+    return key_of([*graph, *group_code.parts("", (), o)])
 
 
 def _literal(value: Any, numbers: Mapping[fx.Node, int]) -> str:
