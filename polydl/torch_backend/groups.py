@@ -14,6 +14,7 @@ from polydl.torch_backend.chained_groups import PRODUCTS, Link, chains, one_of
 from polydl.torch_backend.cut_loops import cut
 from polydl.torch_backend.graph_values import Value, value_of
 from polydl.torch_backend.joined_loops import joined
+from polydl.torch_backend.kept_rows import kept
 from polydl.torch_backend.loop_index import ZERO, Index, Quotient, Remainder, Var
 from polydl.torch_backend.loop_program import (
     Array,
@@ -113,7 +114,7 @@ class Group:
 
     def text(self, name: str) -> str:
         """A C file with a function of this name: inputs, then outputs, then scratch memory."""
-        return c_text(self.program, name, ", ".join(dict.fromkeys(target_name(node) for node in self.nodes)))
+        return c_text(kept(self.program), name, ", ".join(dict.fromkeys(target_name(node) for node in self.nodes)))
 
 
 def groups(nodes: Sequence[fx.Node], wanted: Iterable[fx.Node]) -> list[Group]:
