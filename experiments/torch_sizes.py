@@ -3,8 +3,8 @@
     python experiments/torch_sizes.py [MODEL …] [--batches 2 3 4 12] [--rounds 15]
 
 A model is compiled for the first size; at the second, Dynamo makes a graph whose sizes are symbols, and polydl C for
-all of them. Prints the seconds of the first call at each size, and for those from the third on the median of the times of
-eager PyTorch, and of code for that size, over those of the code for all. Variants are chosen by estimate.
+all of them. Prints the seconds of the first call at each size, and for those from the third on the median of the times
+of eager PyTorch, and of code for that size, over those of the code for all. Variants are chosen by estimate.
 """
 
 from __future__ import annotations
