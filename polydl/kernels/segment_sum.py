@@ -1,8 +1,7 @@
 """What segments add up in vectors: functions of products of neighbours and of what tables lead to.
 
-What is read in order is fetched ahead, over the ends of rows: while the processor waits for what tables lead to, it
-does not see that the next entries are not there. Rows of 4 take a tenth to a fifth longer by this where a core's own
-caches hold the matrix, and a quarter to a third less time where none does.
+What is read in order is fetched ahead in long segments, over their ends: while the processor waits for what tables lead
+to, it does not see that the next entries are not there.
 
 Lanes hold partial sums of entries; lanes of the last vector that have no entry do not count, so that rows of a few
 entries take one step. Vectors have four lanes, each loaded by itself: on Zen 4 gathers of eight, and a masked one for
@@ -36,6 +35,9 @@ _AHEAD = 1024
 """Entries from what is added up to what is fetched from memory, in segments that read tables. On Zen 5, one thread,
 matrices of 20 to 120 MB with 50 or 200 entries in a row in columns anywhere: 1.8 to 2.2 times as fast with distances of
 512, 1024 and 2048; near the diagonal, where few reads miss besides, 1024 is the fastest, and 256 slower than none."""
+_LONG = 64
+"""Entries of a segment from which on they are fetched ahead: shorter ones take a tenth to a fifth longer by it where a
+core's own caches hold the matrix (and less time where none does, which the function cannot know)."""
 _TIMES = 4
 """Entries that are added up at a time, at most."""
 
@@ -123,6 +125,7 @@ def segment_function(
         "most_vectors": _VECTORS,
         "most_times": _TIMES,
         "ahead": _AHEAD,
+        "long": _LONG,
         "narrow": any(one.narrow for one in factors),
         "integers": element.is_int,
     }
