@@ -70,11 +70,13 @@ def takes_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         ours = {name: value for name, value in values.items() if name in own}
+        # A parameter of the command's own can have the name of another command's option.
+        rest = {name: value for name, value in values.items() if name not in own or name == "file"}
         if "answer" not in own:
-            command(**ours, options=read_options(values))
+            command(**ours, options=read_options(rest))
             return
         with answering(values["file"], values["format_"], as_json=values["json_"]) as answer:
-            command(**ours, options=read_options(values), answer=answer)
+            command(**ours, options=read_options(rest), answer=answer)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -25,6 +25,7 @@ from polydl.measure.store import Store
 from polydl.rank import rankers
 from polydl.target.isa import kernel_contraction
 from polydl.target.products import inner_product
+from tests.cli.running import polydl
 
 LAYERS = "network,layer,ifw,ifh,C,K,kw,kh,pad_w,pad_h,stride\n"
 
@@ -213,6 +214,19 @@ def test_killed_and_run_again_it_goes_on(tmp_path: Path) -> None:
     assert after[: len(rows)] == rows
     assert Counter(r.variant for r in after)["original"] == 6
     assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_the_command_builds_in_a_folder_and_measures_from_it(tmp_path: Path) -> None:
+    """`--scratch` of `collect` is a folder, that of `optimize` a number of bytes."""
+    listed(tmp_path, "workload,M,N,K\nmine,32,32,32\n")
+    words = ("collect", "--layers", "sizes.csv", "--store", "s.sqlite", "--samples", "2", "--space", "small")
+    built = polydl(tmp_path, *words, "--scratch", "built", "--prepare-only")
+    assert built.code == 0, built.stderr
+    assert len(list((tmp_path / "built").iterdir())) == 1
+    assert polydl(tmp_path, *words, "--scratch", "built").code == 0
+    assert not list((tmp_path / "built").iterdir())
+    with Store(tmp_path / "s.sqlite") as store:
+        assert {r.variant for r in store.rows()} > {"original"}
 
 
 def descendants(pid: int) -> set[int]:
