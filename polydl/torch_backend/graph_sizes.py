@@ -19,6 +19,8 @@ from polydl.torch_backend.sized_programs import DiffersError, Fit, fit_of
 Point = tuple[int, ...]
 _MOST = (1 << 31) - 1
 """Of a size: it is an int in C."""
+_MOST_BYTES = (1 << 63) - 1
+"""Of a tensor that has no memory: torch logs an error before it raises one where there would be more."""
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 """Between the points: where a size must be even, others are no values of it."""
 _CHECKS = 2
@@ -97,6 +99,11 @@ def sizes_of(gm: fx.GraphModule, inputs: Sequence[Any], far: int) -> GraphSizes:
             break
     else:
         raise DiffersError("there are too few sizes at which it can be looked at")
+    tensors = [node.meta["val"] for node in gm.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+    for point in chosen:
+        numbers_there = {one: int(one.subs(by(point))) for one in expressions}
+        if any(_bytes(one, numbers_there) > _MOST_BYTES for one in tensors):
+            raise DiffersError("tensors have too many elements at sizes near these")
     points = tuple(_values(terms, by(point)) for point in chosen)
     ends = tuple(zip(least, map(max, zip(*chosen, strict=True)), strict=True))
     # Whatever the range of the graph, equal groups have equal C.
@@ -124,6 +131,14 @@ def _changing(value: Any) -> Iterator[torch.SymInt]:
         of_tensor = isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
         numbers = (*leaf.shape, *leaf.stride()) if of_tensor else (leaf,)
         yield from (one for one in numbers if isinstance(one, torch.SymInt) and one.node.expr.free_symbols)
+
+
+def _bytes(tensor: torch.Tensor, numbers: Mapping[Any, int]) -> int:
+    """Of all elements of a tensor where expressions have these values."""
+    elements = 1
+    for size in tensor.shape:
+        elements *= numbers[size.node.expr] if any(True for _ in _changing(size)) else int(size)
+    return elements * tensor.element_size()
 
 
 def _place(symbol: Any, nodes: Sequence[fx.Node]) -> tuple[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,26 @@ def test_two_sizes_change(made: set[str]) -> None:
             same(compiled(x), model(x))
             counts.append(len(made))
     assert len(set(counts)) == 1
+
+
+def test_sizes_whose_tensors_no_number_counts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, made: set[str]
+) -> None:
+    """Three sizes that change and are far from the first ones: torch is not asked, for it would log an error."""
+
+    def function(x: Tensor) -> Tensor:
+        return (x[:, :, None] - x[:, None]).abs().sum(-1)
+
+    errors = logging.getLogger(torch._subclasses.fake_tensor.__name__)
+    monkeypatch.setattr(errors, "handlers", [caplog.handler])
+    compiled = torch.compile(function, backend="polydl", dynamic=True)
+    counts = []
+    for sizes in ((4, 5, 6), (7, 3, 9)):
+        x = torch.randn(sizes)
+        same(compiled(x), function(x))
+        counts.append(len(made))
+    assert counts[0] == counts[1] > 0
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 def test_sizes_among_eager_operators_and_results() -> None:
