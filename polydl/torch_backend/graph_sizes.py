@@ -135,8 +135,8 @@ def _changing(value: Any) -> Iterator[torch.SymInt]:
 
 def _bytes(tensor: torch.Tensor, numbers: Mapping[Any, int]) -> int:
     """Of all elements of a tensor where expressions have these values."""
-    elements = 1
-    for size in tensor.shape:
+    elements, sizes = 1, tuple[Any, ...](tensor.shape)
+    for size in sizes:
         elements *= numbers[size.node.expr] if any(True for _ in _changing(size)) else int(size)
     return elements * tensor.element_size()
 
