@@ -13,8 +13,9 @@ from fractions import Fraction
 from math import isfinite
 
 from polydl.model.combiners import FMAX, FMIN, of_function
-from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Unary
+from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Unary, every_part
 from polydl.model.functions import FMA, function_of
+from polydl.model.polynomials import poly_add, poly_mul
 from polydl.model.types import literal_value
 
 Monomial = frozenset[tuple[str, Fraction]]
@@ -44,15 +45,15 @@ class Ratio:
 
     def __add__(self, other: Ratio) -> Ratio:
         if self.below == other.below:
-            return Ratio(_sum(self.above, other.above), self.below)
+            return Ratio(poly_add(self.above, other.above), self.below)
         one, two = _product(self.above, other.below), _product(other.above, self.below)
-        return Ratio(_sum(one, two), _product(self.below, other.below))
+        return Ratio(poly_add(one, two), _product(self.below, other.below))
 
     def __mul__(self, other: Ratio) -> Ratio:
         return Ratio(_product(self.above, other.above), _product(self.below, other.below))
 
     def __neg__(self) -> Ratio:
-        return Ratio(_scaled(self.above, Fraction(-1)), self.below)
+        return Ratio(_negative(self.above), self.below)
 
     def __truediv__(self, other: Ratio) -> Ratio:
         if not other.above:
@@ -158,13 +159,13 @@ class Case:
         difference = (self.value(left) + -self.value(right)).polynomial
         if not difference or self._known(difference):
             return True
-        if self._known(_scaled(difference, Fraction(-1))):
+        if self._known(_negative(difference)):
             return False
         raise _Undecided(difference)
 
     def _known(self, difference: Polynomial) -> bool:
         return difference in self.positive or any(
-            _sum(one, two) == difference for one in self.positive for two in self.positive
+            poly_add(one, two) == difference for one in self.positive for two in self.positive
         )
 
 
@@ -177,7 +178,7 @@ def cases(values: Mapping[str, Expr | Ratio], tried: Callable[[Case], bool]) -> 
             if not tried(Case(values, positive)):
                 return False
         except _Undecided as asked:
-            todo += [[*positive, asked.difference], [*positive, _scaled(asked.difference, Fraction(-1))]]
+            todo += [[*positive, asked.difference], [*positive, _negative(asked.difference)]]
     return True
 
 
@@ -195,47 +196,12 @@ def equal(pairs: Mapping[str, tuple[Expr, Expr]], values: Mapping[str, Expr | Ra
 
 def unknowns(value: Expr) -> Iterator[str]:
     """The names in an expression."""
-    match value:
-        case Const(text):
-            if literal_value(text) is None:
-                yield text
-        case Unary(_, operand) | Convert(_, _, operand):
-            yield from unknowns(operand)
-        case Binary(_, left, right):
-            yield from unknowns(left)
-            yield from unknowns(right)
-        case Conditional(condition, then, otherwise):
-            for one in (condition, then, otherwise):
-                yield from unknowns(one)
-        case Call(_, arguments):
-            for one in arguments:
-                yield from unknowns(one)
+    return (one.text for one in every_part(value) if isinstance(one, Const) and literal_value(one.text) is None)
 
 
-def _sum(one: Polynomial, two: Polynomial) -> Polynomial:
-    found = dict(one)
-    for monomial, factor in two.items():
-        found[monomial] = found.get(monomial, Fraction(0)) + factor
-        if not found[monomial]:
-            del found[monomial]
-    return found
-
-
-def _scaled(of: Polynomial, factor: Fraction) -> Polynomial:
-    return {monomial: factor * own for monomial, own in of.items()}
+def _negative(of: Polynomial) -> Polynomial:
+    return poly_add({}, of, -1)
 
 
 def _product(one: Polynomial, two: Polynomial) -> Polynomial:
-    found: dict[Monomial, Fraction] = {}
-    for a, left in one.items():
-        for b, right in two.items():
-            powers = dict(a)
-            for name, power in b:
-                powers[name] = powers.get(name, Fraction(0)) + power
-                if not powers[name]:
-                    del powers[name]
-            key = frozenset(powers.items())
-            found[key] = found.get(key, Fraction(0)) + left * right
-            if not found[key]:
-                del found[key]
-    return found
+    return poly_mul(one, two, lambda a, b: frozenset(poly_add(dict(a), dict(b)).items()))

@@ -11,7 +11,7 @@ from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
 from polydl.model.combiners import adds
 from polydl.model.contraction import Contraction, Lack, NoContraction
-from polydl.model.expr import Binary, Expr, loads, operands
+from polydl.model.expr import Binary, Expr, every_part, loads
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.rewrite.canonical import kept_as_written
 from polydl.schedule.transforms.register_block import unit_columns
@@ -68,7 +68,7 @@ def _adds_products(scop: Scop, statement: Statement) -> bool:
     """Whether a statement adds products of array elements, as far as it shows."""
     match statement.body:
         case Assignment(op=op, value=value) if adds(op):
-            return any(_is_product(scop, statement, one) for one in _every(value))
+            return any(_is_product(scop, statement, one) for one in every_part(value))
         case BlackBox():
             # What it may do to elements is known, and not what it does with them.
             read = {a.array for a in statement.accesses if not a.write and not scop.arrays[a.array].is_scalar}
@@ -76,12 +76,6 @@ def _adds_products(scop: Scop, statement: Statement) -> bool:
             return bool(read & written) and len(read) > 2
         case _:
             return False
-
-
-def _every(value: Expr) -> Iterator[Expr]:
-    yield value
-    for one in operands(value):
-        yield from _every(one)
 
 
 def _is_product(scop: Scop, statement: Statement, value: Expr) -> bool:

@@ -122,6 +122,17 @@ def every_part(value: Expr) -> Iterator[Expr]:
         yield from every_part(operand)
 
 
+def factors_of(value: Expr, through: Callable[[Convert], bool] = lambda one: False) -> list[Expr]:
+    """What a product is of, from left to right; `through`: of which conversions the operand is looked at instead."""
+    match value:
+        case Binary("*", left, right):
+            return [*factors_of(left, through), *factors_of(right, through)]
+        case Convert(_, _, operand) if through(value):
+            return factors_of(operand, through)
+        case _:
+            return [value]
+
+
 def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The same operation on changed operands."""
     match value:

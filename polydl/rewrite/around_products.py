@@ -18,11 +18,12 @@ from polydl.equations.step import Rule, Step, applied
 from polydl.model import isl
 from polydl.model.expr import Load, is_number
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth, prefix
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order, with_room
 from polydl.rewrite.expand import alone
+from polydl.rewrite.new_statements import assignment, free_statement_name
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.storage import Expanded, expanded, stored_in
 from polydl.target.isa import has_register_blocks
@@ -126,7 +127,7 @@ def _saved(
     box = box_of(points)
     if box is None or not has_room(scop, [box]):
         return None
-    array, name = free_name(scop, f"{PREFIX}{scalar}_each"), _free(scop, before[0].name)
+    array, name = free_name(scop, f"{PREFIX}{scalar}_each"), free_statement_name(scop, f"{before[0].name}s")
     element = element_of(points, array, box)
     readers = {s.name for s in behind}
     statements = []
@@ -135,30 +136,11 @@ def _saved(
         statements.append(stored_in(s, scalar, array, there) if s.name in readers else s)
         if s.name == before[-1].name:
             position = (*s.position[:depth], s.position[depth] + 1)
-            statements.append(_saving(before[0], scalar, name, element, position))
+            first = before[0]
+            touched = [isl.range_named(prefix(first, 0), scalar), prefix(first, first.depth).apply_range(element)]
+            statements.append(assignment(first, name, (first.iterators, first.domain), position, touched, Load(0)))
     made = replace(
         in_order(scop, statements),
         arrays={**scop.arrays, array: scratch_array(array, scop.arrays[scalar].element, box)},
     )
     return Step(Saved(scalar, array, tuple(s.name for s in behind)), scop, made)
-
-
-def _saving(first: Statement, scalar: str, name: str, element: isl.Map, position: tuple[int, ...]) -> Statement:
-    """`S[i…] = s` in the loops of the statement that sets the scalar first."""
-    domain = first.domain.set_tuple_name(name)
-    reading = isl.range_named(prefix(first, 0), scalar)
-    writing = prefix(first, first.depth).apply_range(element)
-    accesses = tuple(
-        Access(isl.range_name(one), write, isl.domain_named(one, name, first.iterators), first.span)
-        for one, write in ((reading, False), (writing, True))
-    )
-    body = Assignment(1, "=", Load(0))
-    return replace(first, name=name, domain=domain, position=position, accesses=accesses, body=body)
-
-
-def _free(scop: Scop, stem: str) -> str:
-    """A name that no statement has."""
-    names, number = {s.name for s in scop.statements}, 0
-    while f"{stem}s{number}" in names:
-        number += 1
-    return f"{stem}s{number}"

@@ -20,17 +20,14 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.cut import Piece, cut
-from polydl.rewrite.ranges import Runs, runs_at_ends
-from polydl.rewrite.scratch_array import Box, box_of, is_box
+from polydl.rewrite.ranges import Range, Runs, runs_at_ends, whole_of
+from polydl.rewrite.scratch_array import is_box
 from polydl.target.isa import kernel_contraction
 
 _MOST_PIECES = 25
 """Of a statement: those of a filter of five by five taps. Each is a nest of its own. Of larger filters what is at the
 ends of several loops is one piece for each corner, with its conditions; of still larger ones what is at the ends of a
 loop."""
-_Range = tuple[isl.PwAff, isl.PwAff]
-"""{ [parameters] -> [v] } first and last value."""
-
 
 WHERE = "at its borders"
 
@@ -66,7 +63,7 @@ def _pieces(outputs: _Outputs) -> int:
     return math.prod(map(len, outputs.values()))
 
 
-_Outputs = Mapping[int, Sequence[_Range]]
+_Outputs = Mapping[int, Sequence[Range]]
 """Per output's loop of a contraction that is no box the ranges that it is cut into; empty for other statements."""
 
 
@@ -81,11 +78,11 @@ def _outputs(scop: Scop, statement: Statement) -> _Outputs:
     return {dim: _ranges(domain, dim, reductions) for dim in range(statement.depth) if dim not in reductions}
 
 
-def _choices(domain: isl.Set, outputs: _Outputs) -> list[dict[int, _Range]]:
+def _choices(domain: isl.Set, outputs: _Outputs) -> list[dict[int, Range]]:
     """By loop a range, for each of the pieces, the interior first; where they would be too many at sizes that are
     known, in fewer pieces. Empty where there are none, or too many."""
 
-    def every(loops: _Outputs) -> list[dict[int, _Range]]:
+    def every(loops: _Outputs) -> list[dict[int, Range]]:
         return [dict(zip(loops, choice, strict=True)) for choice in product(*loops.values())]
 
     if not isl.involved_parameters(domain) and _pieces(outputs) > _MOST_PIECES:
@@ -111,10 +108,8 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     boxes: list[isl.Set] = []
     for choice in _choices(domain, _outputs(scop, statement)):
         part = domain
-        for dim, (first, last) in choice.items():
-            at = isl.PwAff.from_aff(isl.coordinate(domain, dim))
-            part = part.intersect(at.ge_set(isl.lifted(first, domain))).intersect(at.le_set(isl.lifted(last, domain)))
-        part = part.coalesce()
+        for dim, values in choice.items():
+            part = values.of(part, dim)
         if part.is_empty():
             continue
         if not boxes and not is_box(replace(statement, domain=part)):
@@ -123,47 +118,43 @@ def _boxes(scop: Scop, statement: Statement) -> list[isl.Set]:
     return boxes
 
 
-def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[_Range]:
+def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[Range]:
     """The values of one of the outputs' loops: those for which every term of the reductions is there, then the others,
     neighbours that lack the same terms together (of a dilated filter as many as taps are apart); empty where the former
     are none, or too few (`wide_enough`)."""
     at = isl.coordinates(domain)
     value, taps = map_from_affs(domain, [at[dim]]).range(), map_from_affs(domain, [at[r] for r in reductions]).range()
     there = map_from_affs(domain, [at[dim], *(at[r] for r in reductions)]).range()
-    box, runs = box_of(value), runs_at_ends(value, value.flat_product(taps).subtract(there))
-    if box is None or runs is None or not value.params().is_subset(wide_enough(box, runs)):
+    whole, runs = whole_of(value, 0), runs_at_ends(value, value.flat_product(taps).subtract(there))
+    if whole is None or runs is None or not value.params().is_subset(wide_enough(whole, runs)):
         return []
-    (low,), (extent,), (below, above) = box.first, box.extents, runs
-    high = low.add(extent).add_constant_val(isl.value(-1))
+    low, high, (below, above) = whole.first, whole.last, runs
 
     def moved(end: isl.PwAff, by: int) -> isl.PwAff:
         return end.add_constant_val(isl.value(by))
 
-    ranges = [(moved(low, sum(below)), moved(high, -sum(above)))]
-    ranges += [(moved(low, sum(below[:n])), moved(low, sum(below[: n + 1]) - 1)) for n in range(len(below))]
-    behind = [(moved(high, 1 - sum(above[: n + 1])), moved(high, -sum(above[:n]))) for n in range(len(above))]
+    ranges = [Range(moved(low, sum(below)), moved(high, -sum(above)))]
+    ranges += [Range(moved(low, sum(below[:n])), moved(low, sum(below[: n + 1]) - 1)) for n in range(len(below))]
+    behind = [Range(moved(high, 1 - sum(above[: n + 1])), moved(high, -sum(above[:n]))) for n in range(len(above))]
     return [*ranges, *reversed(behind)]
 
 
-def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[_Range]) -> list[_Range]:
+def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[Range]) -> list[Range]:
     """Of ranges as `_ranges` finds them the first one, and in place of the values before it, and of those behind it,
     all of them in one: the pieces are no boxes then, and their conditions stay."""
     if len(ranges) < 4:
         return list(ranges)
-    first, last = ranges[0]
-    values = box_of(isl.project_onto(domain, [dim]).reset_tuple_id())
-    assert values is not None, "it has ranges"
-    (low,), (extent,) = values.first, values.extents
-    one = isl.value(1)
-    high = low.add(extent).add_constant_val(isl.value(-1))
-    return [(first, last), (low, first.add_constant_val(isl.value(-1))), (last.add_constant_val(one), high)]
+    inside, whole = ranges[0], whole_of(domain, dim)
+    assert whole is not None, "it has ranges"
+    below, above = inside.first.add_constant_val(isl.value(-1)), inside.last.add_constant_val(isl.value(1))
+    return [inside, Range(whole.first, below), Range(above, whole.last)]
 
 
-def wide_enough(box: Box, runs: Runs) -> isl.Set:
+def wide_enough(values: Range, runs: Runs) -> isl.Set:
     """{ [parameters] } for which a range has more values between its ends than runs in them. In a triangle every value
     lacks other terms: that is no border."""
     least = sum(sum(lengths) + len(lengths) for lengths in runs) + 1
-    return box.extents[0].ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), least))).params()
+    return values.extent.ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), least))).params()
 
 
 def apart(scop: Scop) -> isl.Set:
@@ -178,9 +169,9 @@ def apart(scop: Scop) -> isl.Set:
         for dim, other in permutations(range(statement.depth), 2):
             value, across = (map_from_affs(domain, [at[d]]).range() for d in (dim, other))
             there = map_from_affs(domain, [at[dim], at[other]]).range()
-            box, runs = box_of(value), runs_at_ends(value, value.flat_product(across).subtract(there))
-            if box is not None and runs is not None and any(runs) and not _few(box.extents[0]):
-                enough = wide_enough(box, runs)
+            whole, runs = whole_of(value, 0), runs_at_ends(value, value.flat_product(across).subtract(there))
+            if whole is not None and runs is not None and any(runs) and not _few(whole.extent):
+                enough = wide_enough(whole, runs)
                 # Loops that no parameter makes long enough (a triangle of known size) are not cut anywhere.
                 values = values if enough.is_empty() else values.intersect(enough)
     return values

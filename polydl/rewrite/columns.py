@@ -22,6 +22,7 @@ from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storag
 from polydl.model.strides import strides_of
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.fusion import moved
+from polydl.rewrite.new_statements import in_two, iterators_in_two
 from polydl.rewrite.scratch_array import free_name, is_box
 
 STRIP = 512
@@ -49,7 +50,7 @@ class Columns(Rule):
 
     def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
-        return {_new_name(n): [(n, _place(before.statement(n), depth).reverse())] for n, depth in self.places}
+        return {f"{n}n": [(n, _place(before.statement(n), depth).reverse())] for n, depth in self.places}
 
     def __str__(self) -> str:
         return f"{self.loop} runs innermost, in strips of {STRIP}, each with a row of {', '.join(self.scalars)}"
@@ -119,9 +120,9 @@ def _row(name: str, scalar: Array) -> Array:
 
 def _in_strips(old: Statement, inside: Sequence[Statement], depth: int, rows: Mapping[str, str]) -> Statement:
     """A statement of a loop with elements of rows in place of scalars, and with that loop innermost."""
-    place = _place(old, depth)
-    name, iterators = isl.range_name(place), _iterators(old, depth)
-    like = moved(replace(old, name=name), place, iterators, _position(old, inside, depth), old.descending).statement
+    place, iterators = _place(old, depth), iterators_in_two(old, depth - 1, innermost=True)
+    named, position = replace(old, name=f"{old.name}n"), _position(old, inside, depth)
+    like = moved(named, place, iterators, position, old.descending).statement
     last = [isl.PwAff.from_aff(isl.coordinates(like.domain)[-1])]
     accesses = []
     for access in like.accesses:
@@ -143,22 +144,7 @@ def _position(statement: Statement, inside: Sequence[Statement], depth: int) -> 
     return (*position, 0)
 
 
-def _new_name(name: str) -> str:
-    return f"{name}n"
-
-
-def _iterators(statement: Statement, depth: int) -> tuple[str, ...]:
-    """The loop over strips in the loop's place, and that over neighbours at the end."""
-    name = statement.iterators[depth - 1]
-    inner = next(n for n in (f"{name}{k}" for k in range(len(statement.iterators) + 1)) if n not in statement.iterators)
-    return (*statement.iterators, inner)
-
-
 def _place(statement: Statement, depth: int) -> isl.Map:
     """{ S[…, j, k…] -> Sn[…, q, k…, r] : j = STRIP q + r }"""
-    values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
-    strip = isl.floor_div(values[depth - 1], STRIP)
-    inner = values[depth - 1].sub(strip.scale_val(isl.value(STRIP)))
-    functions = [*values[: depth - 1], strip, *values[depth:], inner]
-    made = isl.multi(statement.domain.get_space(), _new_name(statement.name), _iterators(statement, depth), functions)
-    return isl.Map.from_multi_pw_aff(made).intersect_domain(statement.domain)
+    iterators = iterators_in_two(statement, depth - 1, innermost=True)
+    return isl.range_named(in_two(statement, depth - 1, STRIP, innermost=True), f"{statement.name}n", iterators)

@@ -12,7 +12,7 @@ element-wise nest touches no element of the set but its own; what else it reads,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from polydl.dependences.nests import Nest
@@ -145,8 +145,8 @@ def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool)
         arrays[target.array] = element.apply_range(target.relation).coalesce()
     fused = Fused(light, element)
     if before:
-        return Group(group.heavy, group.output, group.elements, arrays, (fused, *group.before), group.after)
-    return Group(group.heavy, group.output, group.elements, arrays, group.before, (*group.after, fused))
+        return replace(group, arrays=arrays, before=(fused, *group.before))
+    return replace(group, arrays=arrays, after=(*group.after, fused))
 
 
 def _own_element(group: Group, statement: Statement) -> isl.Map | Failure:

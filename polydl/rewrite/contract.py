@@ -10,6 +10,7 @@ from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
 from polydl.model.time import common_depth
+from polydl.rewrite.scratch_array import free_name
 
 PREFIX = "polydl_"
 
@@ -54,9 +55,7 @@ def _outer(relation: isl.Map, depth: int) -> isl.Map:
 
 def _without(scop: Scop, name: str) -> Scop:
     old = scop.arrays[name]
-    scalar = PREFIX + name
-    while scalar in scop.arrays:
-        scalar += "_"
+    scalar = free_name(scop, PREFIX + name)
     new = Array(scalar, old.element, (), Storage.REGION, f"{old.element.c} {scalar}", restrict=True, span=old.span)
 
     def access(a: Access) -> Access:

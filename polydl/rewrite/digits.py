@@ -22,6 +22,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.time import inside_of
 from polydl.rewrite.fusion import moved
+from polydl.rewrite.new_statements import in_two, iterators_in_two
 
 Loop = tuple[int, ...]
 """A loop by where it stands: all statements in it have these positions up to its depth."""
@@ -44,7 +45,7 @@ class Digits(Rule):
     def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
         found: Instances = {
-            _new_name(name): [(name, _place(before.statement(name), depth, number).reverse())]
+            f"{name}d": [(name, _place(before.statement(name), depth, number).reverse())]
             for name, depth, number in self.places
         }
         return found
@@ -161,33 +162,13 @@ def _taken_apart(scop: Scop, loops: Collection[Loop], number: int) -> Step:
             continue
         depth = depths[s.name]
         names.append((s.iterators[depth], number))
-        place = _place(s, depth, number)
-        new = isl.range_name(place)
-        iterators = _iterators(s, depth)
         position = (*s.position[: depth + 1], 0, *s.position[depth + 1 :])
-        like = moved(replace(s, name=new), place, iterators, position, s.descending).statement
-        made.append(like)
+        place, iterators = _place(s, depth, number), iterators_in_two(s, depth)
+        made.append(moved(replace(s, name=f"{s.name}d"), place, iterators, position, s.descending).statement)
     places = tuple((name, depth, number) for name, depth in depths.items())
     return Step(Digits(tuple(names), places), scop, replace(scop, statements=tuple(made)))
 
 
-def _new_name(name: str) -> str:
-    return f"{name}d"
-
-
-def _iterators(statement: Statement, depth: int) -> tuple[str, ...]:
-    """With two names in place of one."""
-    name = statement.iterators[depth]
-    inner = next(n for n in (f"{name}{k}" for k in range(len(statement.iterators) + 1)) if n not in statement.iterators)
-    return (*statement.iterators[: depth + 1], inner, *statement.iterators[depth + 1 :])
-
-
 def _place(statement: Statement, depth: int, number: int) -> isl.Map:
     """{ S[…, h, …] -> Sd[…, q, r, …] : h = number q + r }"""
-    values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
-    quotient = isl.floor_div(values[depth], number)
-    remainder = values[depth].sub(quotient.scale_val(isl.value(number)))
-    functions = [*values[:depth], quotient, remainder, *values[depth + 1 :]]
-    space = statement.domain.get_space()
-    made = isl.multi(space, _new_name(statement.name), _iterators(statement, depth), functions)
-    return isl.Map.from_multi_pw_aff(made).intersect_domain(statement.domain)
+    return isl.range_named(in_two(statement, depth, number), f"{statement.name}d", iterators_in_two(statement, depth))

@@ -236,8 +236,7 @@ def _worth(one: Range, whole: Range) -> isl.Set:
     """{ [parameters] } for which a loop is cut so: nearly all of it stays."""
     nothing = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), 0))
     below, above = one.first.sub(whole.first).max(nothing), whole.last.sub(one.last).max(nothing)
-    cut, common = below.add(above), one.common(whole)
-    kept = common.last.sub(common.first).add_constant_val(isl.value(1))
+    cut, kept = below.add(above), one.common(whole).extent
     most = nothing.add_constant_val(isl.value(_MOST_EDGE))
     few = below.max(above).le_set(most).intersect(cut.gt_set(nothing))
     return few.intersect(cut.scale_val(isl.value(_SHARE)).le_set(kept)).params()

@@ -10,7 +10,7 @@ come from what polydl does with any sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.equations.algebra import unknowns
@@ -25,8 +25,9 @@ from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storag
 from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import I32, ElementType
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.joint_groups import Carried, Joint, dead_outside, joint_groups
+from polydl.rewrite.joint_groups import Carried, Joint, dead_outside, joint_groups, with_values
 from polydl.rewrite.joint_starts import Block, Place, function_of_map
+from polydl.rewrite.new_statements import free_statement_name, shifted
 from polydl.rewrite.partial_results import piece_length
 from polydl.rewrite.results_in_parts import chunked, counted_upwards
 from polydl.rewrite.scratch_array import box_of, element_of, elements_of, ends_of, free_name, scratch_array
@@ -170,7 +171,7 @@ class _Maker:
             self._join()
         more = 1 if self.parts else self.at - loop[self.depth] - 1
         place = self.depth - 1 if self.parts else self.depth
-        done = [_shifted(s, loop[: place + 1], more) for s in scop.statements if s not in all_inside]
+        done = [shifted(s, loop[: place + 1], behind=more) for s in scop.statements if s not in all_inside]
         before = sum(s.position < first.position for s in done)
         statements = (*done[:before], *self.statements, *done[before:])
         return _tidy(replace(scop, arrays=self.arrays, statements=statements), members)
@@ -251,10 +252,7 @@ class _Maker:
         return Place(name, isl.domain_named(here, None), each)
 
     def _free(self, stem: str) -> str:
-        name = f"{PREFIX}{stem}"
-        while name in self.arrays:
-            name += "_"
-        return free_name(self.scop, name)
+        return free_name(replace(self.scop, arrays={**self.scop.arrays, **self.arrays}), f"{PREFIX}{stem}")
 
     def _inner_points(self, carried: Carried) -> isl.Set:
         """{ [i…, d…] } the loops around a block and those inside of the loop."""
@@ -342,11 +340,8 @@ class _Maker:
         )
 
     def _statement_name(self) -> str:
-        used = {s.name for s in (*self.scop.statements, *self.statements)}
-        number = 0
-        while f"{self.like.name}p{number}" in used:
-            number += 1
-        return f"{self.like.name}p{number}"
+        known = replace(self.scop, statements=(*self.scop.statements, *self.statements))
+        return free_statement_name(known, f"{self.like.name}p")
 
     def _formula(self, text: str) -> Expr:
         """A formula with functions as the type of what is computed spells them."""
@@ -393,7 +388,7 @@ class _Maker:
                 self._each(one.name, value)
             elif one.name == self.joint.row.many:
                 for number, (carried, weight) in enumerate(self.joint.several):
-                    self._row(f"b.{one.name} {number}", carried, _resolved(value, {"w": weight}), direct)
+                    self._row(f"b.{one.name} {number}", carried, with_values(value, {"w": weight}), direct)
             else:
                 self._value(one, value, direct, kept=f"b.{one.name}" in asked)
         self._run()
@@ -436,7 +431,7 @@ class _Maker:
         """What is combined, or computed of that; `kept`: the join needs it."""
         carried = self.joint.fields.get(one.name)
         element = self.element if carried is None else self.arrays[carried.array].element
-        if one.combiner is not None and _resolved(value, self.joint.elements) == Const("1"):
+        if one.combiner is not None and with_values(value, self.joint.elements) == Const("1"):
             number = AffineValue(self.block.iterations())
             self.names[one.name] = self.names[f"b.{one.name}"] = number
             if direct and carried is not None:
@@ -506,21 +501,6 @@ class _Maker:
                     stores.append((self.block.location(carried_field), Const(name), "="))
         for target, value, op in stores:
             self._state(target, value, op=op, exactly=True)
-
-
-def _resolved(value: Expr, names: Mapping[str, Expr]) -> Expr:
-    if isinstance(value, Const):
-        return names.get(value.text, value)
-    return on_operands(value, lambda one: _resolved(one, names))
-
-
-def _shifted(statement: Statement, loop: tuple[int, ...], more: int) -> Statement:
-    """The statement with room for so many more behind a loop."""
-    depth, at = len(loop) - 1, list(statement.position)
-    if statement.depth < depth or tuple(at[:depth]) != loop[:depth] or at[depth] <= loop[depth]:
-        return statement
-    at[depth] += more
-    return replace(statement, position=tuple(at))
 
 
 def _tidy(scop: Scop, gone: Sequence[Statement]) -> Scop:

@@ -474,7 +474,7 @@ def _bound(
             elements = dict(zip((*alone, *row.constants), taken, strict=True))
             before: dict[str, Expr] = {}
             for name, one in zip(missing, numbers, strict=True):
-                before[name] = Binary("-", one, _in(formula(row.lift[name]), elements))
+                before[name] = Binary("-", one, with_values(formula(row.lift[name]), elements))
             if any(not _one(row.lift[name], elements) for name in missing):
                 continue
             if whole & {*others} or any(a in whole and not _one(row.lift[f], elements) for f, a in fields.items()):
@@ -507,10 +507,11 @@ def _bound(
     return None
 
 
-def _in(value: Expr, values: Mapping[str, Expr]) -> Expr:
+def with_values(value: Expr, values: Mapping[str, Expr]) -> Expr:
+    """An expression with what unknowns stand for."""
     if isinstance(value, Const):
         return values.get(value.text, value)
-    return on_operands(value, lambda one: _in(one, values))
+    return on_operands(value, lambda one: with_values(one, values))
 
 
 def _out(at: _Iteration, value: Expr) -> Expr:
@@ -520,7 +521,7 @@ def _out(at: _Iteration, value: Expr) -> Expr:
 
 def _one(lift: str, elements: Mapping[str, Expr]) -> bool:
     """Whether a field counts elements."""
-    return _in(formula(lift), elements) == Const("1")
+    return with_values(formula(lift), elements) == Const("1")
 
 
 def _numbers(at: _Iteration, value: Expr) -> Iterator[Expr]:
@@ -541,8 +542,8 @@ def _advances(at: _Iteration, before: Expr) -> bool:
     name = s.iterators[at.depth]
     later = {f"loop {name}": Binary("-" if name in s.descending else "+", Const("old"), Const("1"))}
     earlier = {f"loop {name}": Const("old")}
-    value = _in(before, at.values)
-    return equal({"": (_in(value, later), Binary("+", _in(value, earlier), Const("1")))}, {})
+    value = with_values(before, at.values)
+    return equal({"": (with_values(value, later), Binary("+", with_values(value, earlier), Const("1")))}, {})
 
 
 def _known_outside(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> bool:

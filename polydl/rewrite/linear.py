@@ -14,7 +14,7 @@ from polydl.dependences.scalars import private_scalars, users
 from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.equations.substitution import Rebuilt
 from polydl.model.combiners import adds, taken_away
-from polydl.model.expr import Binary, Const, Expr, Load, Unary, is_zero, loads
+from polydl.model.expr import Binary, Const, Expr, Load, Unary, factors_of, is_zero, loads
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
 from polydl.rewrite.storage import in_place
@@ -137,7 +137,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
         op = "+="
         terms.remove((Load(itself[0]), False))
     for term, negative in terms:
-        parts = _product(term)
+        parts = factors_of(term)
         held = [p for p in parts if isinstance(p, Load) and last.accesses[p.access].array in scalars]
         if not held:
             if any(last.accesses[i].array in scalars for i in loads(term)):
@@ -151,14 +151,6 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
             return None
         factors[scalar] = negative != (op == "-="), others
     return _Sum(op, factors, rest)
-
-
-def _product(value: Expr) -> list[Expr]:
-    match value:
-        case Binary("*", left, right):
-            return [*_product(left), *_product(right)]
-        case _:
-            return [value]
 
 
 def _made(scop: Scop, last: Statement, sum_: _Sum) -> Scop:

@@ -7,6 +7,7 @@ from functools import reduce
 
 from polydl.model.conversions import explicit
 from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, Unary, constant_number
+from polydl.model.polynomials import poly_add, poly_mul
 from polydl.model.types import I32, U32, ElementType, integer_literal
 
 Products = Mapping[tuple[int, ...], int]
@@ -36,7 +37,7 @@ def _sum(value: Expr, of: Callable[[int], ElementType]) -> Products | None:
             return {(access,): 1} if of(access).is_int else None
         case Const() | AffineValue():
             number = _number(value)
-            return None if number is None else _without_zeros({(): number})
+            return None if number is None else {(): number} if number else {}
         case Unary("+" | "-" as op, operand):
             inner = _sum(operand, of)
             return None if inner is None else {f: -n if op == "-" else n for f, n in inner.items()}
@@ -44,7 +45,7 @@ def _sum(value: Expr, of: Callable[[int], ElementType]) -> Products | None:
             one, two = _sum(left, of), _sum(right, of)
             if one is None or two is None:
                 return None
-            return _times(one, two) if op == "*" else _plus(one, two, -1 if op == "-" else 1)
+            return poly_mul(one, two) if op == "*" else poly_add(one, two, -1 if op == "-" else 1)
         case Convert(source, target, operand) if source.is_int and target.is_int:
             if target.bits < I32.bits and not target.holds(source):
                 ends = _interval(operand, of)
@@ -60,23 +61,6 @@ def _number(value: Const | AffineValue) -> int | None:
         return constant_number(value)
     found = integer_literal(value.text)
     return None if found is None else found[0]
-
-
-def _plus(one: Products, two: Products, sign: int) -> Products:
-    return _without_zeros({f: one.get(f, 0) + sign * two.get(f, 0) for f in (*one, *two)})
-
-
-def _times(one: Products, two: Products) -> Products:
-    found: dict[tuple[int, ...], int] = {}
-    for left, m in one.items():
-        for right, n in two.items():
-            both = tuple(sorted((*left, *right)))
-            found[both] = found.get(both, 0) + m * n
-    return _without_zeros(found)
-
-
-def _without_zeros(found: Mapping[tuple[int, ...], int]) -> Products:
-    return {factors: number for factors, number in found.items() if number}
 
 
 def _interval(value: Expr, of: Callable[[int], ElementType]) -> Interval | None:

@@ -24,6 +24,11 @@ class Range:
     """{ [parameters] -> [v] }"""
     last: isl.PwAff
 
+    @property
+    def extent(self) -> isl.PwAff:
+        """How many there are."""
+        return self.last.sub(self.first).add_constant_val(isl.value(1))
+
     def common(self, other: Range) -> Range:
         """What is in both."""
         return Range(self.first.max(other.first).coalesce(), self.last.min(other.last).coalesce())
@@ -50,12 +55,11 @@ def whole_of(points: isl.Set, dim: int) -> Range | None:
 def edges(value: isl.Set, lacking: isl.Set) -> tuple[int, int] | None:
     """{ [v] }: how many values at either end of a range have some in front of them that lack something, for all values
     of the parameters; None where there is no such number, or a large one."""
-    box = box_of(value)
-    if box is None:
+    whole = whole_of(value, 0)
+    if whole is None:
         return None
     at = isl.PwAff.from_aff(isl.coordinate(lacking, 0))
-    before = at.sub(isl.lifted(box.first[0], lacking))
-    behind = isl.lifted(box.extents[0], lacking).sub(before).add_constant_val(isl.value(-1))
+    before, behind = at.sub(isl.lifted(whole.first, lacking)), isl.lifted(whole.last, lacking).sub(at)
     found: list[int] = []
     for distance, other, strictly in ((before, behind, False), (behind, before, True)):
         near = distance.lt_set(other) if strictly else distance.le_set(other)
@@ -72,17 +76,17 @@ def runs_at_ends(value: isl.Set, lacking: isl.Set) -> Runs | None:
     """How many neighbours each lack the same, at either end of a range { [v] }, from there inward, for all values of
     the parameters for which the ends are apart. `lacking`: { [v, …] } what values lack. None where `edges` has no such
     numbers."""
-    box, ends = box_of(value), edges(value, isl.project_onto(lacking, [0]))
-    if box is None or ends is None:
+    whole, ends = whole_of(value, 0), edges(value, isl.project_onto(lacking, [0]))
+    if whole is None or ends is None:
         return None
-    wide = box.extents[0].ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), sum(ends)))).params()
+    wide = whole.extent.ge_set(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), sum(ends)))).params()
     lacking = lacking.intersect_params(wide)
     at = isl.coordinates(lacking)
     before = map_from_affs(lacking, [at[0].add_constant_val(isl.value(1)), *at[1:]]).range()
     begins = isl.project_onto(before.subtract(lacking).union(lacking.subtract(before)), [0])
     begin = isl.PwAff.from_aff(isl.coordinate(begins, 0)).intersect_domain(begins)
-    place = begin.sub(isl.lifted(box.first[0], begins))
-    left = isl.lifted(box.extents[0], begins).sub(place)
+    place = begin.sub(isl.lifted(whole.first, begins))
+    left = isl.lifted(whole.extent, begins).sub(place)
 
     def runs(most: int, distance: isl.PwAff) -> tuple[int, ...]:
         cuts = [n for n in range(1, most) if not distance.add_constant_val(isl.value(-n)).zero_set().is_empty()]

@@ -17,7 +17,7 @@ from polydl.model.expr import (
     Unary,
 )
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
+from polydl.model.scop import Access, Array, Scop, Statement, Storage
 from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import ElementType
 from polydl.rewrite.accumulating_groups import (
@@ -30,6 +30,7 @@ from polydl.rewrite.accumulating_groups import (
 )
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.fusion import moved
+from polydl.rewrite.new_statements import assignment, in_two, shifted
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 
 
@@ -115,25 +116,13 @@ def made_of(scop: Scop, plan: Partial) -> Scop | None:
     for statement in scop.statements:
         if statement is inside[0]:
             statements += [one.begun((*loop, place), found) for place, one in enumerate(parts)]
-        moved = _placed(statement, loop, many)
+        moved = shifted(statement, loop, behind=1, inside=many)
         statements.append(_redirected(moved, parts) if statement in group else moved)
         if statement is inside[-1]:
             statements += [one.ended((*loop, last + many + 1 + place)) for place, one in enumerate(parts) if one.own]
             behind = (*loop[:-1], loop[-1] + 1)
             statements += [one.joined((*behind, place), found) for place, one in enumerate(parts)]
     return replace(scop, arrays=arrays, statements=tuple(statements))
-
-
-def _placed(statement: Statement, loop: tuple[int, ...], many: int) -> Statement:
-    """The statement with room for so many more at the begin of the loop, and for a loop behind."""
-    depth, at = len(loop) - 1, list(statement.position)
-    if statement.depth < depth or tuple(at[:depth]) != loop[:depth]:
-        return statement
-    if at[depth] > loop[depth]:
-        at[depth] += 1
-    elif at[depth] == loop[depth] and statement.depth > depth:
-        at[depth + 1] += many
-    return replace(statement, position=tuple(at))
 
 
 def _redirected(statement: Statement, parts: Sequence[_Parts]) -> Statement:
@@ -242,16 +231,8 @@ class _Parts:
             more = isl.arity(self.points) - len(iterators)
             iterators += tuple(f"{_free_iterator(iterators)}{d}" for d in range(more))
             position += (0,) * more
-        domain = isl.named(self.points.set_tuple_name(name), iterators)
-        accesses = [Access(array, False, self._place(domain, array), self.like.span) for array in touched]
-        accesses[-1] = replace(accesses[-1], write=True)
-        read = None
-        if op != "=":
-            read = len(accesses)
-            accesses.append(replace(accesses[-1], write=False))
-        body = Assignment(len(touched) - 1, op, value, read)
-        descending = self.like.descending & {*iterators}
-        return Statement(name, iterators, domain, position, descending, tuple(accesses), body, self.like.span)
+        places = [self._place(self.points, array) for array in touched]
+        return assignment(self.like, name, (iterators, self.points), position, places, value, op)
 
     def _place(self, domain: isl.Set, array: str) -> isl.Map:
         if array == self.own:
@@ -305,13 +286,9 @@ def chunked(scop: Scop, within: str, depth: int, chunk: int) -> Scop:
 
 def _in_pieces(statement: Statement, depth: int, chunk: int, first: int, name: str) -> Statement:
     """`first`: the least value of the loop. In a piece it counts from zero, so that whole pieces are boxes."""
-    coordinates = isl.coordinates(statement.domain)
-    counted = coordinates[depth].add_constant_val(isl.value(-first))
-    piece = isl.floor_div(counted, chunk)
-    inside = counted.sub(piece.scale_val(isl.value(chunk)))
     iterators = (*statement.iterators[:depth], name, *statement.iterators[depth:])
-    place = map_from_affs(statement.domain, [*coordinates[:depth], piece, inside, *coordinates[depth + 1 :]])
     position = (*statement.position[: depth + 1], 0, *statement.position[depth + 1 :])
+    place = in_two(statement, depth, chunk, first=first)
     return moved(statement, place, iterators, position, statement.descending).statement
 
 

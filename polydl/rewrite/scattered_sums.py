@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Const, Load
+from polydl.model.expr import Const, Expr, Load
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
+from polydl.model.scop import Assignment, Scop, Statement, Storage
 from polydl.model.strides import strides_of
 from polydl.model.time import map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order, with_room
 from polydl.rewrite.expand import alone, finished, left
+from polydl.rewrite.new_statements import assignment
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
 from polydl.target.isa import has_register_blocks
 
@@ -114,24 +115,9 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | None:
     iterators = tuple(statement.iterators[dim] for dim in outputs)
     around = statement.position
 
-    def outer(suffix: str, at: int) -> Statement:
-        name = f"{statement.name}{suffix}"
-        domain = isl.named(isl.project_onto(statement.domain, outputs).set_tuple_name(name), iterators)
-        place = isl.domain_named(places, name, iterators).intersect_domain(domain)
-        here = Access(array, at == 0, isl.domain_named(own, name, iterators).intersect_domain(domain), target.span)
+    def outer(suffix: str, at: int, touched: Sequence[isl.Map], value: Expr, op: str) -> Statement:
         position = (*(3 * p for p in around[:depth]), 3 * around[depth] + at, *[0] * (len(outputs) - depth))
-        if at == 0:
-            accesses: tuple[Access, ...] = (here,)
-            does = Assignment(0, "=", Const("0"))
-        else:
-            there = replace(target, relation=place)
-            accesses = (here, replace(there, write=False), there)
-            does = Assignment(2, "+=", Load(0), 1)
-        down = statement.descending & frozenset(iterators)
-        return replace(
-            statement, name=name, iterators=iterators, domain=domain, position=position, descending=down,
-            accesses=accesses, body=does,
-        )  # fmt: skip
+        return assignment(statement, f"{statement.name}{suffix}", (iterators, iterations), position, touched, value, op)
 
     inner = replace(
         statement,
@@ -140,7 +126,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | None:
             for number, a in enumerate(statement.accesses)
         ),
     )
-    statements = [outer("z", 0), outer("e", 2)]
+    statements = [outer("z", 0, [own], Const("0"), "="), outer("e", 2, [own, places], Load(0), "+=")]
     for s in with_room(scop, 3).statements:
         place = [p + (at == depth) for at, p in enumerate(s.position)]
         statements.append(replace(inner if s.name == statement.name else s, position=tuple(place)))

@@ -19,7 +19,7 @@ from polydl.equations.step import Rule, Step, applied
 from polydl.equations.substitution import inlined
 from polydl.model.combiners import adds
 from polydl.model.contraction import in_lanes
-from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads, operands
+from polydl.model.expr import Const, Expr, Load, factors_of, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.terms import products
@@ -124,15 +124,7 @@ def only_read(statements: Sequence[Statement], name: str) -> bool:
 
 
 def _is_product(value: Expr) -> bool:
-    match value:
-        case Load() | Const():
-            return True
-        case Binary(op, _, _):
-            return op == "*" and all(map(_is_product, operands(value)))
-        case Convert(_, _, operand):
-            return value.exact and _is_product(operand)
-        case _:
-            return False
+    return all(isinstance(one, Load | Const) for one in factors_of(value, lambda convert: convert.exact))
 
 
 def _useful(scop: Scop, names: list[str], made: Scop) -> list[str]:

@@ -15,11 +15,12 @@ from polydl.equations.substitution import Rebuilt
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Const, Convert, Expr, Load, loads
+from polydl.model.expr import Binary, Const, Convert, Expr, Load, factors_of, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order
+from polydl.rewrite.new_statements import assignment
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.target.isa import VECTOR_TYPES, has_register_blocks, kernel_contraction
 from polydl.target.products import inner_product
@@ -126,15 +127,7 @@ def _elements(statement: Statement, array: str) -> isl.Set | None:
 def _is_product(value: Expr) -> bool:
     """Whether a value is a product of elements and literals. Whether the factors may be converted first is for the
     check to say."""
-    match value:
-        case Load() | Const():
-            return True
-        case Convert(_, _, operand):
-            return _is_product(operand)
-        case Binary("*", left, right):
-            return _is_product(left) and _is_product(right)
-        case _:
-            return False
+    return all(isinstance(one, Load | Const) for one in factors_of(value, lambda _: True))
 
 
 def _copying(
@@ -146,15 +139,10 @@ def _copying(
     assert isinstance(statement.body, Assignment)
     element = scop.arrays[target[statement.body.target].array].element
     iterators = tuple(f"e{dim}" for dim in range(isl.arity(elements)))
-    domain = isl.named(elements.set_tuple_name(name), iterators)
-    itself = isl.range_named(isl.Map.identity(domain.get_space().map_from_set()), array).intersect_domain(domain)
-    place = isl.domain_named(element_of(elements, copy, box), name, iterators)
-    accesses = (Access(array, False, itself, statement.span), Access(copy, True, place, statement.span))
-    body = Assignment(1, "=", Convert(source, element, Load(0)))
-    return replace(
-        statement, name=name, iterators=iterators, domain=domain, position=(position, *[0] * len(iterators)),
-        descending=frozenset(), accesses=accesses, body=body,
-    )  # fmt: skip
+    itself = isl.Map.identity(elements.get_space().map_from_set()).intersect_domain(elements)
+    touched = [isl.range_named(itself, array), element_of(elements, copy, box)]
+    place, value = (position, *[0] * len(iterators)), Convert(source, element, Load(0))
+    return assignment(statement, name, (iterators, elements), place, touched, value)
 
 
 def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -> Statement:

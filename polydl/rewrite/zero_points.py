@@ -23,10 +23,11 @@ from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement
-from polydl.model.time import common_depth
+from polydl.model.time import common_depth, map_from_affs
 from polydl.model.types import I32, U32
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.modular import products, unsigned_sum
+from polydl.rewrite.new_statements import assignment
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.storage import expanded
 from polydl.rewrite.temporaries import only_read, substituted, substituted_runs
@@ -236,33 +237,19 @@ def _summing(
     box = box_of(points)
     assert box is not None  # says `is_box`
     position, name = place
+    element = element_of(points, array, box)
 
-    def element(dims: Sequence[str], of: isl.Set, called: str) -> isl.Map:
-        whole = isl.named(of, dims)
-        onto = isl.domain_onto(isl.Map.identity(whole.get_space().map_from_set()), range(len(dims)))
-        onto = isl.range_onto(onto, [dims.index(i) for i in own]).intersect_domain(whole)
-        return isl.domain_named(isl.range_named(onto, None).apply_range(element_of(points, array, box)), called, dims)
+    def element_in(dims: Sequence[str], of: isl.Set) -> isl.Map:
+        at = isl.coordinates(of)
+        there = map_from_affs(of, [at[dims.index(i)] for i in own])
+        return there.apply_range(isl.domain_named(element, None))
 
-    zeros = isl.named(points.set_tuple_name(f"{name}s"), own)
-    first = Access(array, True, element(own, zeros, f"{name}s"), statement.span)
-    start = replace(
-        statement, name=f"{name}s", iterators=own, domain=zeros, position=(position, *[0] * len(own)),
-        descending=frozenset(), accesses=(first,), body=Assignment(0, "=", Const("0u")),
-    )  # fmt: skip
-    domain = isl.named(isl.project_onto(statement.domain, loops).set_tuple_name(name), loops)
-    read = isl.domain_named(isl.domain_onto(factor.relation.intersect_domain(statement.domain), loops), name, loops)
-    to = element(loops, domain, name)
-    accesses = (
-        Access(factor.array, False, read, factor.span),
-        Access(array, False, to, statement.span),
-        Access(array, True, to, statement.span),
-    )
-    value = converted(Load(0), scop.arrays[factor.array].element, U32)
-    adding = replace(
-        statement, name=name, iterators=tuple(loops), domain=domain, position=(position + 1, *[0] * len(loops)),
-        descending=frozenset(), accesses=accesses, body=Assignment(2, "+=", value, 1),
-    )  # fmt: skip
-    whole = element(statement.iterators, statement.domain, statement.name)
+    start = assignment(statement, f"{name}s", (own, points), (position, *[0] * len(own)), [element], Const("0u"))
+    domain = isl.project_onto(statement.domain, loops)
+    read = isl.domain_onto(factor.relation.intersect_domain(statement.domain), loops)
+    value, behind = converted(Load(0), scop.arrays[factor.array].element, U32), (position + 1, *[0] * len(loops))
+    adding = assignment(statement, name, (loops, domain), behind, [read, element_in(loops, domain)], value, "+=")
+    whole = element_in(statement.iterators, statement.domain)
     made = scratch_array(array, U32, box)
     return _Summing(made, box, [start, adding], Access(array, False, whole, statement.span))
 
@@ -397,10 +384,5 @@ def _once(
     sums = {key: lifted(read) for key, read in reads.items()}
     domain = isl.named(isl.project_onto(statement.domain, split.kept).set_tuple_name(name), split.kept)
     value = unsigned_sum(_correction(scop, statement, split, sums, fixed, accesses, domain))
-    target = fixed[body.target]
-    accesses += [replace(target, write=False), target]
-    return replace(
-        statement, name=name, iterators=split.kept, domain=domain,
-        descending=frozenset(i for i in statement.descending if i in split.kept), accesses=tuple(accesses),
-        body=Assignment(len(accesses) - 1, "+=", value, len(accesses) - 2),
-    )  # fmt: skip
+    touched = [a.relation for a in (*accesses, fixed[body.target])]
+    return assignment(statement, name, (split.kept, domain), statement.position, touched, value, "+=")

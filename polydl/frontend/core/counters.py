@@ -16,10 +16,10 @@ from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy
 from polydl.frontend.meaning.liveness import assigned_names
-from polydl.frontend.meaning.poly import Poly
 from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.frontend.text.places import Places
 from polydl.model import isl
+from polydl.model.polynomials import Poly
 from polydl.model.scop import Storage
 from polydl.model.types import I32, I64, ElementType
 

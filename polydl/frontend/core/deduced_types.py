@@ -16,6 +16,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import copied
+from polydl.frontend.core.tree_parts import type_named
 from polydl.frontend.meaning.affine import NotAffine, integer_constant
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.records import Records
@@ -134,7 +135,7 @@ def _pointer(type_: Node | None, records: Records) -> Node | None:
 
 def _arithmetic(node: Node, scope: Scope) -> Node | None:
     found = _element(node, scope)
-    return None if found is None else c_ast.TypeDecl(None, [], None, c_ast.IdentifierType(found.c.split()))
+    return None if found is None else type_named(found.c)
 
 
 def _element(node: Node, scope: Scope) -> ElementType | None:

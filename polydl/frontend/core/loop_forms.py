@@ -15,7 +15,8 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import with_in_place
-from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves
+from polydl.frontend.core.tree_parts import items_of
+from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves, returns
 from polydl.frontend.meaning.symbols import mentions, nodes
 
 STEPS = ("p++", "++", "p--", "--")
@@ -91,7 +92,7 @@ def loop_of(node: AnyLoop) -> Loop:
         else:
             taken = steps
     left = leaves(body)
-    if condition is not None and not step and not taken and not (left or jumps(body) or _returns(body)):
+    if condition is not None and not step and not taken and not (left or jumps(body) or returns(body)):
         step, body = _step_apart(body, condition)
     return Loop(node, first, condition, taken, body, step, once, assigned_names(body), left)
 
@@ -101,7 +102,7 @@ def counts(node: Node) -> bool:
     a variable of their condition."""
     if isinstance(node, c_ast.For):
         return True
-    if not isinstance(node, (c_ast.While, c_ast.DoWhile)) or jumps(node.stmt) or _returns(node.stmt):
+    if not isinstance(node, (c_ast.While, c_ast.DoWhile)) or jumps(node.stmt) or returns(node.stmt):
         return False
     loop = loop_of(node)
     parts = (*loop.taken, loop.body, *loop.step)
@@ -135,8 +136,7 @@ def stepped(node: Node) -> str | None:
 
 def statements(body: Node) -> list[Node]:
     """The statements of a loop's body."""
-    items = list(body.block_items or []) if isinstance(body, c_ast.Compound) else [body]
-    return [item for item in items if not isinstance(item, c_ast.EmptyStatement)]
+    return [item for item in items_of(body) if not isinstance(item, c_ast.EmptyStatement)]
 
 
 def sure_steps(expression: Node) -> list[c_ast.UnaryOp]:
@@ -176,10 +176,8 @@ def _breaks(item: Node) -> Node | None:
     """The condition of `if (c) break;`; None for other statements."""
     if not isinstance(item, c_ast.If) or item.iffalse is not None:
         return None
-    then = item.iftrue
-    if isinstance(then, c_ast.Compound) and len(then.block_items or []) == 1:
-        (then,) = then.block_items
-    return item.cond if isinstance(then, c_ast.Break) else None
+    then = items_of(item.iftrue)
+    return item.cond if len(then) == 1 and isinstance(then[0], c_ast.Break) else None
 
 
 def _negated(condition: Node) -> Node:
@@ -218,10 +216,6 @@ def _step_apart(body: Node, condition: Node) -> tuple[tuple[Node, ...], Node]:
         }
         return ((), body) if moved else ((items[at],), c_ast.Compound([*items[:at], *behind], body.coord))
     return (), body
-
-
-def _returns(body: Node) -> bool:
-    return any(isinstance(node, c_ast.Return) for node in nodes(body))
 
 
 _PLAIN = (

@@ -24,6 +24,7 @@ from pycparser.c_parser import Coord
 from polydl.frontend.core.array_places import further, offset_of, read_by, root_of
 from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, stepped, value_before
 from polydl.frontend.core.node_copies import copied, mapped
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, type_named
 from polydl.frontend.lower.inlined import Given
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.regions import Found
@@ -142,7 +143,7 @@ class _Rewriting:
                 self.still[name] = known
         where = items[0].coord
         self.bases = {name: c_ast.ID(name, where) for name in self.outside}
-        counters = [_counter(self.at[name], c_ast.Constant("int", "0", where), where) for name in self.outside]
+        counters = [self._counter(name, integer(0, where), where) for name in self.outside]
         return [*counters, *self._statements(items)]
 
     def _named_outside(self) -> Iterable[str]:
@@ -221,10 +222,13 @@ class _Rewriting:
             if node.init is not None and place is None:
                 raise _NotFollowed(node.name)
             self.bases[node.name] = None if place is None else place.base
-            return [_counter(self.at[node.name], None if place is None else offset_of(place, node), node.coord)]
+            return [self._counter(node.name, None if place is None else offset_of(place, node), node.coord)]
         if place is not None:
             self.still[node.name] = place
         return [self._expression(node)]
+
+    def _counter(self, name: str, value: Node | None, coord: Coord | None) -> Node:
+        return declaration(type_named("long", self.at[name]), self.at[name], value, coord)
 
     def _set(self, node: c_ast.Assignment, name: str) -> Node:
         place = self._place(node.rvalue) if node.op == "=" else None
@@ -379,11 +383,8 @@ class _Rewriting:
                     raise _NotFollowed(name)  # it may happen, or not
                 return Given(self._base(name), c_ast.UnaryOp(op, c_ast.ID(self.at[name], node.coord), node.coord))
             case c_ast.ID() | c_ast.ArrayRef():
-                array: Node = node
-                depth = 0
-                while isinstance(array, c_ast.ArrayRef):
-                    depth, array = depth + 1, array.name
-                symbol = self.scope.find(array.name) if isinstance(array, c_ast.ID) else None
+                name, subscripts = indexed(node)
+                symbol, depth = self.scope.find(name), len(subscripts)
                 changes = symbol is not None and symbol.name in self.assigned and symbol.name not in self.outside
                 if symbol is None or changes or len(symbol.levels) <= depth:
                     return None
@@ -400,11 +401,6 @@ class _Rewriting:
                 return Given(node)
             case _:
                 return None
-
-
-def _counter(name: str, value: Node | None, coord: Coord | None) -> Node:
-    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
-    return c_ast.Decl(name, [], [], [], [], type_, value, None, coord)
 
 
 def _header(parts: list[Node], node: Node) -> Node | None:

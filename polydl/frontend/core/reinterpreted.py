@@ -20,6 +20,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import copied
+from polydl.frontend.core.tree_parts import integer, type_named
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.records import Records
 from polydl.frontend.meaning.symbols import Scope, nodes, parameters_of
@@ -116,9 +117,7 @@ class _Rewriting:
                     return node
                 value = self.one(listed[1], scope)
                 node.init = _converted(_cast(value, members[listed[0]]), members[listed[0]], _word(members))
-            declared = _type_of(_word(members), node.name)
-            declared.quals = []
-            node.type = declared
+            node.type = type_named(_word(members).c, node.name)
             self.unions[node.name] = members
         elif node.init is not None:
             self._child(node, "init", node.init, scope)
@@ -259,11 +258,7 @@ def _list(value: Node) -> c_ast.ExprList:
 
 
 def _cast(value: Node, target: ElementType) -> Node:
-    return c_ast.Cast(c_ast.Typename(None, [], None, _type_of(target, None)), value, value.coord)
-
-
-def _type_of(element: ElementType, name: str | None) -> c_ast.TypeDecl:
-    return c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(element.c.split()))
+    return c_ast.Cast(c_ast.Typename(None, [], None, type_named(target.c)), value, value.coord)
 
 
 def _initial(init: Node, first: str) -> tuple[str, Node] | None:
@@ -300,7 +295,7 @@ def _pointed(node: Node, scope: Scope) -> Node | None:
         case c_ast.ID(name=name):
             found = scope.find(name)
             one = found is not None and len(found.levels) == 1
-            return c_ast.ArrayRef(node, c_ast.Constant("int", "0", node.coord), node.coord) if one else None
+            return c_ast.ArrayRef(node, integer(0, node.coord), node.coord) if one else None
     return None
 
 

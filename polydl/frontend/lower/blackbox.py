@@ -22,7 +22,7 @@ from polydl.frontend.lower.sums_of_read_bounds import in_lanes
 from polydl.frontend.meaning.affine import symbol_aff
 from polydl.frontend.meaning.liveness import Effect, assigned_names, changed_names, effect
 from polydl.frontend.meaning.lookup import NeedsData
-from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.frontend.meaning.symbols import Symbol, declarations, mentions, nodes
 from polydl.model import isl
 from polydl.model.scop import Storage
 
@@ -31,7 +31,7 @@ _OWN = (Storage.LOCAL, Storage.REGION)
 
 def hidden_data(node: Node, state: State) -> None:
     """Raise NeedsData for an integer that the code changes: its value behind the code depends on data."""
-    own = counters(node) | {decl.name for decl in _declared(node)}
+    own = counters(node) | {decl.name for decl in declarations(node)}
     for name in sorted(changed_names(node) - own):
         found = state.scope.find(name)
         if found is not None and found.is_integer and name not in state.settings.data:
@@ -40,7 +40,7 @@ def hidden_data(node: Node, state: State) -> None:
 
 def without_own(inner: Sequence[RawStatement], node: Node, state: State) -> tuple[RawStatement, ...]:
     """The statements of the code at `node` without accesses to what is its own; the others may happen."""
-    own = {id(decl) for decl in _declared(node)} | {id(symbol.node) for symbol in private(node, state)}
+    own = {id(decl) for decl in declarations(node)} | {id(symbol.node) for symbol in private(node, state)}
     return tuple(
         replace(s, accesses=tuple(replace(a, exact=False) for a in s.accesses if id(a.symbol.node) not in own))
         for s in inner
@@ -51,7 +51,7 @@ def private(node: Node, state: State) -> list[Symbol]:
     """Scalars of the function that nothing but the code at `node` mentions in the region, nor needs behind it, and that
     it never reads before it has given them a value: it may as well declare them itself."""
     found = []
-    for name in sorted(assigned_names(node) - {decl.name for decl in _declared(node)} - state.settings.escaping):
+    for name in sorted(assigned_names(node) - {decl.name for decl in declarations(node)} - state.settings.escaping):
         symbol = state.scope.find(name)
         if (
             symbol is None
@@ -96,7 +96,7 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
     """What the text needs declared around it: the loop variables and affine temporaries that it reads, with their
     values, and the loop variables that it sets itself."""
     names = set(mentions(node))
-    own = {decl.name for decl in _declared(node)}
+    own = {decl.name for decl in declarations(node)}
     result: list[tuple[str, isl.PwAff | None]] = [
         (f"{symbol.ctype.c} {symbol.name}", None) for symbol in private(node, state)
     ]
@@ -136,11 +136,3 @@ def counters(node: Node) -> frozenset[str]:
         elif isinstance(inner, c_ast.While | c_ast.DoWhile) and counts(inner):
             found |= {name for name in loop_of(inner).judged if effect([node], name) is not Effect.READS}
     return frozenset(found)
-
-
-def _declared(node: Node) -> list[c_ast.Decl]:
-    """Declarations in a subtree."""
-    found = [node] if isinstance(node, c_ast.Decl) else []
-    for _, child in node.children():
-        found += _declared(child)
-    return found

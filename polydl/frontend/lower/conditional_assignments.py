@@ -20,9 +20,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import integer, items_of, text_of
 from polydl.frontend.lower.blackbox import private
 from polydl.frontend.lower.raw import Walked
 from polydl.frontend.lower.state import State
@@ -103,22 +104,20 @@ def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
 
 def _only(node: Node) -> Node | None:
     """The one statement of a branch; None where there is another number."""
-    if isinstance(node, c_ast.Compound):
-        return node.block_items[0] if node.block_items and len(node.block_items) == 1 else None
-    return node
+    items = items_of(node)
+    return items[0] if len(items) == 1 else None
 
 
 def _assignments(node: Node) -> tuple[c_ast.Assignment, ...]:
     """The assignments that a branch consists of; none where there is something else in it."""
-    items = (node.block_items or ()) if isinstance(node, c_ast.Compound) else (node,)
     found = []
-    for item in items:
+    for item in items_of(node):
         match item:
             case c_ast.Assignment() if not isinstance(item.rvalue, c_ast.Assignment):
                 found.append(item)
             case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--"):
                 op = "+=" if "+" in item.op else "-="
-                found.append(c_ast.Assignment(op, item.expr, c_ast.Constant("int", "1", item.coord), item.coord))
+                found.append(c_ast.Assignment(op, item.expr, integer(1, item.coord), item.coord))
             case _:
                 return ()
     return tuple(found)
@@ -132,9 +131,8 @@ def _temporaries_apart(node: c_ast.If, condition: Node, state: State) -> Node | 
     arms: list[list[Node]] = []
     types: dict[str, ElementType] = {}
     for branch, runs in ((node.iftrue, True), (node.iffalse, False)):
-        items = (branch.block_items or ()) if isinstance(branch, c_ast.Compound) else (branch,) if branch else ()
         rest = []
-        for item in items:
+        for item in items_of(branch):
             made = _temporary(item, own, state)
             if made is None:
                 rest.append(item)
@@ -182,15 +180,15 @@ def _pairs(
     condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
 ) -> tuple[c_ast.Assignment, ...]:
     """The assignments that both arms make, one for each place; none where they make others, or one reads another."""
-    others = {_text(one.lvalue): one for one in otherwise}
-    if len(others) != len(then) or {_text(one.lvalue) for one in then} != others.keys():
+    others = {text_of(one.lvalue): one for one in otherwise}
+    if len(others) != len(then) or {text_of(one.lvalue) for one in then} != others.keys():
         return ()
-    both = [(one, others[_text(one.lvalue)]) for one in then]
+    both = [(one, others[text_of(one.lvalue)]) for one in then]
     for place, pair in enumerate(both):
         rest = [side for k, sides in enumerate(both) if k != place for side in sides]
         if len(both) > 1 and _target(pair[0]) in {*mentions(condition), *(n for one in rest for n in mentions(one))}:
             return ()
-    made = [_both(condition, (one,), (other,), state) for one, other in both]
+    made = [_both(condition, one, other, state) for one, other in both]
     found = tuple(one for one in made if one is not None)
     return found if len(found) == len(made) else ()
 
@@ -201,7 +199,7 @@ def _either(
     """The assignments of scalars that either arm makes, in an order in which none is read after it was made; none where
     there is no such order, or an arm reads what it has made."""
     then, otherwise = ([_plain(one) for one in arm] for arm in (then, otherwise))
-    arms = [{_text(one.lvalue): one for one in arm} for arm in (then, otherwise)]
+    arms = [{text_of(one.lvalue): one for one in arm} for arm in (then, otherwise)]
     if not all(arms) or any(len(made) < len(arm) for made, arm in zip(arms, (then, otherwise), strict=True)):
         return ()
     for arm in (then, otherwise):
@@ -215,7 +213,7 @@ def _either(
         ]
         if not _private(one.lvalue, state):
             return ()
-        both = _both(condition, (sides[0],), (sides[1],), state)
+        both = _both(condition, sides[0], sides[1], state)
         if both is None:
             return ()
         made.append(both)
@@ -238,14 +236,9 @@ def _plain(one: c_ast.Assignment) -> c_ast.Assignment:
     return c_ast.Assignment("=", one.lvalue, value, one.coord)
 
 
-def _both(
-    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
-) -> c_ast.Assignment | None:
+def _both(condition: Node, one: c_ast.Assignment, other: c_ast.Assignment, state: State) -> c_ast.Assignment | None:
     """`if (c) x op a; else x op b;` as `x op (c ? a : b)`; None where it is something else."""
-    if len(then) != 1 or len(otherwise) != 1 or then[0].op != otherwise[0].op:
-        return None
-    (one,), (other,) = then, otherwise
-    if _text(one.lvalue) != _text(other.lvalue) or not _known(one.lvalue, state):
+    if one.op != other.op or text_of(one.lvalue) != text_of(other.lvalue) or not _known(one.lvalue, state):
         return None
     types = [_type(side.rvalue, state) for side in (one, other)]
     meant = common(*types)
@@ -329,7 +322,3 @@ def _small(value: Node) -> bool:
     """Whether an expression is a literal that every type holds."""
     inner = value.expr if isinstance(value, c_ast.UnaryOp) and value.op in ("-", "+") else value
     return isinstance(inner, c_ast.Constant) and inner.value.isdigit() and len(inner.value) < 3
-
-
-def _text(node: Node) -> str:
-    return str(c_generator.CGenerator().visit(node))

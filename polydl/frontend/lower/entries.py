@@ -16,6 +16,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop
+from polydl.frontend.core.tree_parts import indexed
 from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawEntries, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff
@@ -113,12 +114,10 @@ def _accesses(statement: RawStatement) -> list[tuple[RawAccess, RawEntries | Non
 
 def _of_entry(access: RawAccess, entries: RawEntries) -> bool:
     """Whether it is `array[counter]…`."""
-    node: Node = access.node
-    last: Node | None = None
-    while isinstance(node, c_ast.ArrayRef):
-        last, node = node.subscript, node.name
-    named = isinstance(node, c_ast.ID) and node.name == access.symbol.name
-    return named and isinstance(last, c_ast.ID) and last.name == entries.counter and access.subscripts[0] is None
+    name, subscripts = indexed(access.node)
+    first = subscripts[0] if subscripts else None
+    counted = isinstance(first, c_ast.ID) and first.name == entries.counter and access.subscripts[0] is None
+    return counted and name == access.symbol.name
 
 
 def ordered(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.core.loop_forms import statements, value_before
 from polydl.frontend.core.pointers import subscripted
+from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
 from polydl.frontend.lower.conditional_assignments import unasked
 from polydl.frontend.lower.entries import ordered
@@ -358,11 +359,7 @@ def _scop(
             runtime[name] = symbol.value
     guards += [Guard(name, value, False) for name, value in sorted(runtime.items())]
     outside = tuple(
-        str(
-            c_generator.CGenerator().visit(
-                c_ast.Decl(name, symbol.decl.quals, [], [], [], symbol.decl.type, None, None)
-            )
-        )
+        symbol.declaration
         for name, symbol in (walked.temporaries | walked.private).items()
         if found.scope.find(name) is symbol and symbol.storage is not Storage.PARAMETER
     )
@@ -417,7 +414,7 @@ def _pointers_outside(found: Found, used: frozenset[str]) -> tuple[str, ...]:
         for one in symbols
         if one is not None and one.storage is Storage.LOCAL and one.levels and one.levels[0].pointer
     ]
-    return tuple(str(c_generator.CGenerator().visit(one)) for one in pointers)
+    return tuple(text_of(one) for one in pointers)
 
 
 def _is_wide_unsigned(symbol: Symbol | None) -> bool:

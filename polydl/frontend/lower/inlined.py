@@ -25,6 +25,7 @@ from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
 from polydl.frontend.core.node_copies import copied, mapped
+from polydl.frontend.core.tree_parts import declaration, indexed
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes, parameters_of
@@ -386,14 +387,12 @@ class _Expander:
 
     def _dimensions(self, base: Node) -> tuple[int, object]:
         """How many subscripts an array takes, or a row of one, and its element type; 0 where that is not known."""
-        taken = 0
-        while isinstance(base, c_ast.ArrayRef):
-            base, taken = base.name, taken + 1
-        decl = self.types.get(base.name) if isinstance(base, c_ast.ID) else None
+        name, taken = indexed(base)
+        decl = self.types.get(name)
         if decl is None:
             return 0, None
         ctype, levels, _, is_function = self.scope.resolve(decl.type)
-        return (0 if is_function else max(len(levels) - taken, 0)), ctype
+        return (0 if is_function else max(len(levels) - len(taken), 0)), ctype
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,9 +469,7 @@ def _left_out(node: Node) -> bool:
 def _declaration(name: str, type_: Any, value: Node) -> Node:
     """`const type name = value`"""
     quals = [q for q in type_.quals if q != "const"]
-    return c_ast.Decl(
-        name, quals, [], [], [], c_ast.TypeDecl(name, quals, None, copied(type_.type)), copied(value), None
-    )
+    return declaration(c_ast.TypeDecl(name, quals, None, copied(type_.type)), name, copied(value))
 
 
 def _names(external: Node) -> set[str]:
@@ -521,6 +518,4 @@ def _stores(node: Node) -> bool:
 def _base(node: c_ast.UnaryOp | c_ast.Assignment) -> str:
     """The variable that a store changes, or whose address is taken."""
     place = node.lvalue if isinstance(node, c_ast.Assignment) else node.expr
-    while isinstance(place, c_ast.ArrayRef):
-        place = place.name
-    return place.name if isinstance(place, c_ast.ID) else ""
+    return indexed(place)[0]

@@ -14,6 +14,7 @@ from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.evolution import evolutions
 from polydl.frontend.core.evolved_values import Evolutions, Known, values_at, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
+from polydl.frontend.core.tree_parts import declaration, type_named
 from polydl.frontend.lower import segments
 from polydl.frontend.lower.entries import entries_of
 from polydl.frontend.lower.raw import Given, SourceLoop
@@ -146,9 +147,8 @@ class Iterations(Undecided):
                 ):
                     found = self.scope.find(name)
                     if found is None and self.in_fragment:
-                        type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"]))
-                        decl = c_ast.Decl(name, [], [], [], [], type_, None, None)
-                        found = self.scope.declare(decl, Storage.REGION, constant)
+                        own = declaration(type_named("int", name), name)
+                        found = self.scope.declare(own, Storage.REGION, constant)
                     if found is None:
                         raise self.places.error(
                             f"'{name}' is not declared", loop.header, "declare it in the loop", topic="declarations"

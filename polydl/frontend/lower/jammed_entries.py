@@ -12,7 +12,7 @@ from copy import copy
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.core.tree_parts import declaration, integer, items_of, replaced
 from polydl.frontend.lower.rows_ahead import is_fetch
 from polydl.frontend.meaning.liveness import stored_names
 from polydl.frontend.meaning.symbols import mentions
@@ -42,7 +42,7 @@ def jammed(
 
     `summed`: a loop that adds up, in lanes, by new names of scalars their old ones.
     """
-    items = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
+    items = items_of(loop.stmt)
     declared = [one for one in items if isinstance(one, c_ast.Decl) and _is_scalar(one)]
     fetches = [one for one in items if is_fetch(one)]
     rest = [one for one in items if one not in (*declared, *fetches)]
@@ -52,7 +52,7 @@ def jammed(
     names = [one.name for one in declared]
     if not _independent(declared, inner, stores, counter, names) or not _known(loop, stores, last):
         return None
-    sums = inner.stmt.block_items or [] if isinstance(inner.stmt, c_ast.Compound) else [inner.stmt]
+    sums = items_of(inner.stmt)
     heads = [part for part in (inner.init, inner.cond, inner.next) if part is not None]
     if {counter, *names} & {name for head in heads for name in mentions(head)}:
         return None
@@ -60,17 +60,17 @@ def jammed(
         {counter: _entry(k), **{name: c_ast.ID(_COPY.format(name, k)) for name in names}} for k in range(AT_A_TIME)
     ]
     together = copy(inner)
-    together.stmt = c_ast.Compound([_replaced(one, known) for known in copies for one in sums])
+    together.stmt = c_ast.Compound([replaced(one, known) for known in copies for one in sums])
     lanes = summed(together, {_COPY.format(name, k): name for name in names for k in range(AT_A_TIME)})
     if lanes is None:
         return None
     body: list[Node] = [_renamed(one, known, k) for k, known in enumerate(copies) for one in declared]
-    body += [lanes, *(_replaced(one, known) for known in copies for one in stores)]
-    body = [*(_replaced(one, known) for known in copies for one in fetches), *body]
+    body += [lanes, *(replaced(one, known) for known in copies for one in stores)]
+    body = [*(replaced(one, known) for known in copies for one in fetches), *body]
     left = c_ast.BinaryOp("-", last, c_ast.ID(_ENTRY))
-    enough = c_ast.BinaryOp(">=", left, c_ast.Constant("int", str(AT_A_TIME)))
+    enough = c_ast.BinaryOp(">=", left, integer(AT_A_TIME))
     condition = c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(_ENTRY), last), enough)
-    step = c_ast.Assignment("+=", c_ast.ID(_ENTRY), c_ast.Constant("int", str(AT_A_TIME)))
+    step = c_ast.Assignment("+=", c_ast.ID(_ENTRY), integer(AT_A_TIME))
     return c_ast.For(None, condition, step, c_ast.Compound(body))
 
 
@@ -78,7 +78,7 @@ def entry_of(loop: c_ast.For, first: Node, several: Node) -> tuple[Node, Node, c
     """The declaration of where the entries are, the loop that takes several of them, and that from there on."""
     assert isinstance(loop.init, c_ast.DeclList), "says `jammed`"
     (own,) = loop.init.decls
-    declared = c_ast.Decl(_ENTRY, [], [], [], [], _named(own.type, _ENTRY), first, None)
+    declared = declaration(_named(own.type, _ENTRY), _ENTRY, first)
     again = copy(own)
     again.init = c_ast.ID(_ENTRY)
     rest = copy(loop)
@@ -128,19 +128,13 @@ def _mentioned_at(node: Node, array: str, counter: str) -> bool:
 
 def _entry(k: int) -> Node:
     entry = c_ast.ID(_ENTRY)
-    return c_ast.BinaryOp("+", entry, c_ast.Constant("int", str(k))) if k else entry
-
-
-def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
-    if isinstance(node, c_ast.ID) and node.name in known:
-        return known[node.name]
-    return mapped(node, lambda inner: _replaced(inner, known))
+    return c_ast.BinaryOp("+", entry, integer(k)) if k else entry
 
 
 def _renamed(one: c_ast.Decl, known: Mapping[str, Node], k: int) -> c_ast.Decl:
     """The declaration of an entry's own scalar."""
     name = _COPY.format(one.name, k)
-    value = None if one.init is None else _replaced(one.init, known)
+    value = None if one.init is None else replaced(one.init, known)
     return c_ast.Decl(name, list(one.quals), [], [], [], _named(one.type, name), value, None)
 
 

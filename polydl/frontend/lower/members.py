@@ -22,6 +22,7 @@ from typing import Any
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import integer, items_of, type_named
 from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
     Row,
@@ -183,7 +184,7 @@ class _Rewriting(Views):
                 values = apart.given(records, node.type, node.init)
             elif node.init is not None:
                 copied = apart.copied(records, node.type, c_ast.ID(node.name, node.coord), node.init)
-                after = copied.block_items if isinstance(copied, c_ast.Compound) else []
+                after = items_of(copied)
                 values = None if copied is None else values
         except Unknown as error:
             raise self.error(f"where the members of '{node.name}' lie is not known: {error}", node) from None
@@ -194,12 +195,12 @@ class _Rewriting(Views):
             while name in self.words:
                 name += "_"
             self._parts[id(node), leaf.path] = name
-            type_: Node = c_ast.TypeDecl(name, list(node.quals), None, c_ast.IdentifierType(leaf.ctype.c.split()))
+            type_: Node = type_named(leaf.ctype.c, name, node.quals)
             for extent in reversed(leaf.dims):
-                type_ = c_ast.ArrayDecl(type_, c_ast.Constant("int", str(extent), node.coord), [], node.coord)
+                type_ = c_ast.ArrayDecl(type_, integer(extent, node.coord), [], node.coord)
             value = self._visit(values.get(leaf.path))
             if isinstance(node.init, c_ast.InitList) and value is None:
-                value = c_ast.Constant("int", "0", node.coord)
+                value = integer(0, node.coord)
             made.append(c_ast.Decl(name, list(node.quals), [], [], [], type_, value, None, node.coord))
         return [*made, *(self._visit(assignment) for assignment in after)]
 
@@ -265,7 +266,7 @@ class _Rewriting(Views):
             row.init = c_ast.UnaryOp("&", self._subscripted(array, rest), pointed.coord)
             row.name = self._named(node.name, reached.text, element)
             slots = self.outer.symbols[array.name].levels[-1].extent
-            declared = c_ast.TypeDecl(row.name, [], None, c_ast.IdentifierType(element.c.split()))
+            declared = type_named(element.c, row.name)
             row.type = c_ast.PtrDecl([], c_ast.ArrayDecl(declared, slots, [], node.coord), node.coord)
             rows.append(row)
         return rows

@@ -10,6 +10,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.frontend.core.loop_forms import AnyLoop, counts, loop_of
+from polydl.frontend.core.tree_parts import items_of
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes, parameters_of
@@ -385,7 +386,7 @@ class Finder:
         """The runs of for loops in a statement that is no for loop, or a body."""
         found: list[Found] = []
         scope, at = Scope(outer), 0
-        items = list(node.block_items or []) if isinstance(node, c_ast.Compound) else [node]
+        items = items_of(node)
         while at < len(items):
             item = items[at]
             if self._is_loop(function, item):

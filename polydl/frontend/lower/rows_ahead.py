@@ -24,6 +24,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, replaced, summands, type_named
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.meaning.liveness import assigned_names, changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
@@ -94,13 +95,13 @@ def fetching(code: Node, table: str, find: Callable[[str], Symbol | None]) -> Fe
             return mapped(node, changed)
         end = c_ast.ArrayRef(c_ast.ID(table), c_ast.ID(END)) if node is code and table else bounds.last
         if bounds.op == "<=" and end is bounds.last:
-            end = c_ast.BinaryOp("+", end, c_ast.Constant("int", "1"))
+            end = c_ast.BinaryOp("+", end, integer(1))
         rows = _rows(node, bounds, find)
         if not rows:
             return mapped(node, changed)
         arrays.update(dict.fromkeys(one.array for one in rows))
         made = copy(node)
-        made.stmt = c_ast.Compound([*(_fetch(one, bounds.counter, end) for one in rows), *_items(node.stmt)])
+        made.stmt = c_ast.Compound([*(_fetch(one, bounds.counter, end) for one in rows), *items_of(node.stmt)])
         return made
 
     made = changed(code)
@@ -128,7 +129,7 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
     if bounds.counter in own or own & set(mentions(bounds.last)):
         return []
     found: dict[str, _Row] = {}
-    for inner in _items(loop.stmt):
+    for inner in items_of(loop.stmt):
         along = bounds_of(inner) if isinstance(inner, c_ast.For) else None
         if along is None or not isinstance(inner, c_ast.For):
             continue
@@ -145,17 +146,12 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
 def _row(
     element: c_ast.ArrayRef, entry: str, along: Bounds, own: Collection[str], find: Callable[[str], Symbol | None]
 ) -> _Row | None:
-    subscripts: list[Node] = []
-    base: Node = element
-    while isinstance(base, c_ast.ArrayRef):
-        subscripts.append(base.subscript)
-        base = base.name
-    array = str(base.name) if isinstance(base, c_ast.ID) else ""
+    array, subscripts = indexed(element)
     symbol = find(array) if array and array not in own else None
     if symbol is None or not isinstance(symbol.ctype, ElementType):
         return None
-    last, *others = subscripts
-    moving = [term for term in _terms(last) if along.counter in mentions(term)]
+    *others, last = subscripts
+    moving = [term for term in summands(last) if along.counter in mentions(term)]
     neighbours = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
     named = {name for one in subscripts for name in mentions(one)} - {along.counter}
     if not neighbours or any(along.counter in mentions(one) for one in others) or named & set(own):
@@ -188,35 +184,18 @@ def _fetch(row: _Row, entry: str, end: Node) -> Node:
     later: Mapping[str, Node] = {
         entry: c_ast.BinaryOp("+", c_ast.ID(entry), ahead), row.bounds.counter: c_ast.ID(_LINE)
     }  # fmt: skip
-    call = c_ast.FuncCall(c_ast.ID(_PREFETCH), c_ast.ExprList([c_ast.UnaryOp("&", _replaced(row.element, later))]))
-    most = c_ast.Constant("int", str(MOST_LINES * row.step))
+    call = c_ast.FuncCall(c_ast.ID(_PREFETCH), c_ast.ExprList([c_ast.UnaryOp("&", replaced(row.element, later))]))
+    most = integer(MOST_LINES * row.step)
     first, at = row.bounds.first, c_ast.ID(_LINE)
     is_zero = isinstance(first, c_ast.Constant) and first.value == "0"
     few = c_ast.BinaryOp("<", at if is_zero else c_ast.BinaryOp("-", at, first), most)
     inside = c_ast.BinaryOp("&&", c_ast.BinaryOp(row.bounds.op, at, row.bounds.last), few)
-    step = c_ast.Assignment("+=", at, c_ast.Constant("int", str(row.step)))
-    type_ = c_ast.TypeDecl(_LINE, [], None, c_ast.IdentifierType(["long"]))
-    decl = c_ast.Decl(_LINE, [], [], [], [], type_, first, None)
+    step = c_ast.Assignment("+=", at, integer(row.step))
+    decl = declaration(type_named("long", _LINE), _LINE, first)
     lines = c_ast.For(c_ast.DeclList([decl]), inside, step, call)
     left = c_ast.BinaryOp("<", ahead, c_ast.BinaryOp("-", end, c_ast.ID(entry)))
     return c_ast.If(c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(entry), end), left), lines, None)
 
 
-def _terms(node: Node) -> list[Node]:
-    """Of a sum."""
-    return [*_terms(node.left), *_terms(node.right)] if isinstance(node, c_ast.BinaryOp) and node.op == "+" else [node]
-
-
-def _items(body: Node) -> list[Node]:
-    """The statements of a loop's body."""
-    return body.block_items or [] if isinstance(body, c_ast.Compound) else [body]
-
-
 def _calls(node: Node) -> bool:
     return any(isinstance(one, c_ast.FuncCall) for one in nodes(node))
-
-
-def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
-    if isinstance(node, c_ast.ID) and node.name in known:
-        return known[node.name]
-    return mapped(node, lambda inner: _replaced(inner, known))

@@ -22,16 +22,17 @@ from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop, statements
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.core.tree_parts import counting, integer, replaced
 from polydl.frontend.lower import entries
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawSegment, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.delinearize import recover
 from polydl.frontend.meaning.liveness import assigned_names
-from polydl.frontend.meaning.symbols import mentions, nodes
+from polydl.frontend.meaning.symbols import declarations, mentions, nodes
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Binary, Convert, Expr, Load, every_part
+from polydl.model.expr import Convert, Expr, Load, every_part, factors_of
 from polydl.model.types import BF16, BF16_BITS, F32, F64, I8, I16, I32, U8, ElementType
 
 _NARROW: Mapping[object, frozenset[object]] = {F32: frozenset({BF16, BF16_BITS}), I32: frozenset({I8, U8, I16, I32})}
@@ -130,7 +131,7 @@ def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list
     ):
         return None
     known = {integer.name: integer.init}
-    return [_replaced(one, known) if one in loops else one for one in items if one is not integer]
+    return [replaced(one, known) if one in loops else one for one in items if one is not integer]
 
 
 def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list[Node] | None:
@@ -157,7 +158,7 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     bounds = {n for part in heads for n in mentions(part)}
     columns = {one.name for one, _ in state.loops} & set(mentions(element.subscript)) - bounds
     changed = (assigned for one in items[at : items.index(last)] for assigned in assigned_names(one))
-    own = {name, *changed, *(d.name for one in items for d in _declarations(one))}
+    own = {name, *changed, *(d.name for one in items for d in declarations(one))}
     if (
         not any(isinstance(node, c_ast.ArrayRef) for part in heads for node in nodes(part))
         or not columns
@@ -169,17 +170,13 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     known = {name: element}
     made: dict[int, Node | None] = {
         id(scalar): None if kept else c_ast.Assignment("=", element, scalar.init, scalar.coord),
-        id(loop): _replaced(loop, known),
-        **{id(one): _replaced(one, known) for one in readers},
+        id(loop): replaced(loop, known),
+        **{id(one): replaced(one, known) for one in readers},
     }
     if isinstance(last.rvalue, c_ast.ID) and last.rvalue.name == name:
         made[id(last)] = None
     now = (made.get(id(one), one) for one in items)
     return [one for one in now if one is not None]
-
-
-def _declarations(node: Node) -> list[c_ast.Decl]:
-    return [one for one in nodes(node) if isinstance(one, c_ast.Decl)]
 
 
 def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
@@ -215,15 +212,15 @@ def _accumulation(
         if value is None:
             return None
         assert isinstance(one, c_ast.Decl)
-        known[one.name] = _replaced(value, known)
+        known[one.name] = replaced(value, known)
     match last:
         case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl(name=name)])):
             if any(name in mentions(value) for value in known.values()):
                 return None  # another variable of this name
-            loops.append(mapped(last, lambda inner: _replaced(inner, known)))
+            loops.append(mapped(last, lambda inner: replaced(inner, known)))
             return _accumulation(last.stmt, known, loops, state)
         case c_ast.Assignment(op=op) if adds(op):
-            made = _replaced(last, known)
+            made = replaced(last, known)
             assert isinstance(made, c_ast.Assignment), "a copy"
             return made
     return None
@@ -260,12 +257,6 @@ def _array(node: Node) -> str | None:
         case c_ast.ID():
             return str(node.name)
     return None
-
-
-def _replaced(node: Node, known: Mapping[str, Node]) -> Node:
-    if isinstance(node, c_ast.ID) and node.name in known:
-        return known[node.name]
-    return mapped(node, lambda inner: _replaced(inner, known))
 
 
 def _variable(loop: c_ast.For) -> str:
@@ -328,7 +319,7 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
         found.step.op, found.step.lvalue, renamed(found.step.rvalue), found.step.coord
     ))  # fmt: skip
     for name in (*reversed(tables.values()), entry):
-        node = _counted(name, node)
+        node = counting("int", name, integer(_MOST, node.coord), node, node.coord)
     node = _nested(found.around, node)
     before, errors = dict(state.environment), len(state.errors)
     known = {
@@ -350,15 +341,6 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     factors = {n for a in one.accesses for v in a.subscripts if v is not None for m in v.poly or () for n in m}
     state.walked.shaping |= factors & state.walked.parameters.keys()
     return one
-
-
-def _counted(name: str, body: Node) -> c_ast.For:
-    """A loop over all entries."""
-    where = body.coord
-    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["int"]), where)
-    decl = c_ast.Decl(name, [], [], [], [], type_, c_ast.Constant("int", "0", where), None, where)
-    condition = c_ast.BinaryOp("<", c_ast.ID(name, where), c_ast.Constant("int", str(_MOST), where), where)
-    return c_ast.For(c_ast.DeclList([decl], where), condition, c_ast.UnaryOp("p++", c_ast.ID(name), where), body, where)
 
 
 def _multiplies(one: RawStatement) -> bool:
@@ -384,12 +366,8 @@ def _adds_products(one: RawStatement) -> bool:
 
 def _is_product(value: Expr, sums: object) -> bool:
     """Of elements alone, or one of them, each perhaps converted to the type of the sum."""
-    match value:
-        case Binary("*", left, right):
-            return _is_product(left, sums) and _is_product(right, sums)
-        case Convert(_, target, Load()):
-            return target is sums
-    return isinstance(value, Load)
+    plain = (one.operand if isinstance(one, Convert) and one.target is sums else one for one in factors_of(value))
+    return all(isinstance(one, Load) for one in plain)
 
 
 def _different(one: RawStatement, names: Sequence[str]) -> bool:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import items_of
 from polydl.frontend.meaning.liveness import leaves
 
 
 def structured(body: Node) -> Node | None:
     """The body of a loop without `continue`; None where one stands elsewhere than at the end of an arm of an `if`, or
     where a `break` ends the loop. The parts are those of the body, not copies."""
-    made = _structured(list(body.block_items or ()) if isinstance(body, c_ast.Compound) else [body])
+    made = _structured(items_of(body))
     return None if made is None else c_ast.Compound(made, body.coord)
 
 
@@ -43,7 +44,7 @@ def _structured(items: Sequence[Node]) -> list[Node] | None:
 def _arm(node: Node | None) -> tuple[list[Node], bool] | None:
     """The statements of an arm in front of a `continue` at its end, and whether there is one; None where it ends the
     iteration, or the loop, elsewhere."""
-    items = list(node.block_items or ()) if isinstance(node, c_ast.Compound) else [] if node is None else [node]
+    items = items_of(node)
     ends = bool(items) and isinstance(items[-1], c_ast.Continue)
     items = items[:-1] if ends else items
     return None if any(leaves(item) for item in items) else (items, ends)

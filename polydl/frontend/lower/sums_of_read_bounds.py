@@ -10,6 +10,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, summands, type_named
 from polydl.frontend.lower.jammed_entries import entry_of, jammed
 from polydl.frontend.lower.rows_ahead import Bounds, bounds_of, is_fetch
 from polydl.frontend.meaning.liveness import changed_names
@@ -80,7 +81,7 @@ def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Nod
 
     last = bounds.last
     if bounds.op == "<=":
-        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1"))
+        last = c_ast.BinaryOp("+", last, integer(1))
     made = jammed(node, bounds.counter, last, lanes)
     return None if made is None else [*entry_of(node, bounds.first, made)]
 
@@ -94,17 +95,12 @@ def _along_rows(loop: Node) -> bool:
 
     def follows(node: Node, *, inside: bool = False) -> bool:
         if isinstance(node, c_ast.ArrayRef) and counter in mentions(node):
-            moving = [term for term in _terms(node.subscript) if counter in mentions(term)]
+            moving = [term for term in summands(node.subscript) if counter in mentions(term)]
             alone = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
             return not inside and alone and counter not in mentions(node.name)
         return all(follows(child, inside=inside or isinstance(node, c_ast.ArrayRef)) for _, child in node.children())
 
     return follows(loop.stmt)
-
-
-def _terms(node: Node) -> list[Node]:
-    """Of a sum."""
-    return [*_terms(node.left), *_terms(node.right)] if isinstance(node, c_ast.BinaryOp) and node.op == "+" else [node]
 
 
 def _declared_type(decl: c_ast.Decl) -> ElementType | None:
@@ -124,7 +120,7 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
         return None
     declared, sums = parts
     targets = [_target(one.lvalue, typed) for one in sums]
-    places = [each for one in sums for each in _subscripts(one.lvalue)]
+    places = [each for one in sums for each in indexed(one.lvalue)[1]]
     inside = [*(d.init for d in declared if d.init is not None), *(one.rvalue for one in sums), *places]
     fixed = {bounds.counter, *(d.name for d in declared)}
     named = [t.name for t in targets if t is not None]
@@ -150,24 +146,18 @@ def _parts(loop: Node) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None
     """What an iteration declares, and its accumulations behind; None where there is anything else."""
     if not isinstance(loop, c_ast.For):
         return None
-    parts = loop.stmt.block_items or [] if isinstance(loop.stmt, c_ast.Compound) else [loop.stmt]
+    parts = items_of(loop.stmt)
     declared = [part for part in parts if isinstance(part, c_ast.Decl)]
     sums = [part for part in parts if isinstance(part, c_ast.Assignment) and of_assignment(part.op)]
     scalars = all(isinstance(d.type, c_ast.TypeDecl) and not d.storage and d.init is not None for d in declared)
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
 
 
-def _subscripts(place: Node) -> list[Node]:
-    """Of an element; none of a scalar."""
-    return [*_subscripts(place.name), place.subscript] if isinstance(place, c_ast.ArrayRef) else []
-
-
 def _target(place: Node, typed: Callable[[str], ElementType | None]) -> _Target | None:
     """None where it is neither a scalar nor an element, or not of floating point."""
-    while isinstance(place, c_ast.ArrayRef):
-        place = place.name
-    found = typed(place.name) if isinstance(place, c_ast.ID) else None
-    return _Target(place.name, found) if isinstance(place, c_ast.ID) and found in (F32, F64) else None
+    name, _ = indexed(place)
+    found = typed(name) if name else None
+    return _Target(name, found) if found in (F32, F64) else None
 
 
 def _lanes(
@@ -183,9 +173,9 @@ def _lanes(
         row = of_assignment(one.op)
         assert row is not None and row.neutral is not None
         name = target.name
-        if _subscripts(one.lvalue):
+        if indexed(one.lvalue)[1]:
             name = _OWN.format(number)
-            before.append(_scalar(target.type, name, row.neutral))
+            before.append(declaration(type_named(target.type.c, name), name, integer(row.neutral)))
             after.append(c_ast.Assignment(f"{row.symbol}=", one.lvalue, c_ast.ID(name)))
         reductions += f" reduction({row.symbol} : {name})"
         inside.append(c_ast.Assignment(one.op, c_ast.ID(name), one.rvalue))
@@ -211,25 +201,17 @@ def _along_pointers(
     after:     const float *row0 = a[i], *row1 = x[idx[p]]; … sum += row0[k] * row1[k];
     """
     if isinstance(node, c_ast.ArrayRef) and isinstance(node.name, c_ast.ArrayRef) and counter in mentions(node):
-        base: Node = node.name
-        while isinstance(base, c_ast.ArrayRef):
-            base = base.name
-        element = typed(base.name) if isinstance(base, c_ast.ID) else None
+        base, _ = indexed(node.name)
+        element = typed(base) if base else None
         still = not fixed & set(mentions(node.name)) and _pure(node.name) and not changed_names(node.name)
         if element in (F32, F64) and still:
             assert element is not None, "one of these"
             name = _ROW.format(len(rows))
-            pointer = c_ast.PtrDecl([], c_ast.TypeDecl(name, ["const"], None, c_ast.IdentifierType([element.c])))
-            rows.append(c_ast.Decl(name, [], [], [], [], pointer, node.name, None))
+            rows.append(declaration(c_ast.PtrDecl([], type_named(element.c, name, ["const"])), name, node.name))
             made = copy(node)
             made.name = c_ast.ID(name)
             return made
     return mapped(node, lambda inner: _along_pointers(inner, counter, fixed, rows, typed))
-
-
-def _scalar(element: ElementType, name: str, value: str) -> c_ast.Decl:
-    type_ = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType([element.c]))
-    return c_ast.Decl(name, [], [], [], [], type_, c_ast.Constant("int", value), None)
 
 
 def _pure(node: Node) -> bool:

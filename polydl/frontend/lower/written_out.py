@@ -16,6 +16,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
+from polydl.frontend.core.tree_parts import counting, integer
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
 from polydl.frontend.meaning.data_subscripts import Chosen
@@ -44,7 +45,7 @@ def filled(call: c_ast.FuncCall, state: State) -> Node:
         byte = _constant(given, state)
         if byte is None or (byte != 0 and element.bits != 8):
             raise _refused(given, state, f"'memset' sets elements of '{element}' to other bytes than 0")
-        return _loops(target, c_ast.Constant("int", str(byte), given.coord), count, call, state, read=False)
+        return _loops(target, integer(byte, given.coord), count, call, state, read=False)
     source, inner = _pointed(given, state)
     if source.ctype is not element or inner != extents:
         raise _refused(given, state, f"'{name}' copies elements of '{source.ctype.c}' to others of '{element}'")
@@ -64,7 +65,7 @@ def initialised(decl: c_ast.Decl, found: Symbol, state: State) -> list[Node]:
     total = 1
     for extent in known:
         total *= extent
-    made = [] if len(listed) == total else [_loops(name, _zero(decl), known, decl, state, read=False)]
+    made = [] if len(listed) == total else [_loops(name, integer(0, decl.coord), known, decl, state, read=False)]
     zero = [one for one in listed if made and _constant(one.rvalue, state) == 0]
     return [*made, *(one for one in listed if one not in zero)]
 
@@ -86,7 +87,7 @@ def _listed(values: c_ast.InitList, place: Node, extents: Sequence[int], state: 
     if len(values.exprs) > extents[0]:
         raise _refused(place, state, "an initialiser lists more than the array holds")
     for at, value in enumerate(values.exprs):
-        element = c_ast.ArrayRef(place, c_ast.Constant("int", str(at), value.coord), value.coord)
+        element = c_ast.ArrayRef(place, integer(at, value.coord), value.coord)
         if isinstance(value, c_ast.NamedInitializer) or isinstance(value, c_ast.InitList) != (len(extents) > 1):
             if len(extents) > 1 and len(values.exprs) == 1 and _constant(value, state) == 0:
                 return  # {0} of an array of arrays
@@ -134,7 +135,7 @@ def _elements(size: Node, element: ElementType, inner: Sequence[int], state: Sta
         whole *= extent
     if bytes_ % whole:
         raise _refused(size, state, f"it fills no whole number of elements of {whole} bytes, as far as is known")
-    count: Node = c_ast.Constant("int", str(bytes_ // whole), size.coord)
+    count: Node = integer(bytes_ // whole, size.coord)
     for factor in factors:
         count = factor if getattr(count, "value", "") == "1" else c_ast.BinaryOp("*", count, factor, size.coord)
     return [count, *inner]
@@ -155,17 +156,8 @@ def _loops(target: Node, value: Node, extents: Sequence[Node | int], node: Node,
         places = [c_ast.ArrayRef(place, c_ast.ID(name, node.coord), node.coord) for place in places]
     made: Node = c_ast.Assignment("=", places[0], places[1] if read else value, node.coord)
     for name, extent in reversed(list(zip(names, extents, strict=True))):
-        bound = c_ast.Constant("int", str(extent), node.coord) if isinstance(extent, int) else extent
-        long = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
-        first = c_ast.Decl(name, [], [], [], [], long, _zero(node), None, node.coord)
-        variable = c_ast.ID(name, node.coord)
-        made = c_ast.For(
-            c_ast.DeclList([first], node.coord),
-            c_ast.BinaryOp("<", variable, bound, node.coord),
-            c_ast.UnaryOp("p++", variable, node.coord),
-            made,
-            node.coord,
-        )
+        bound = integer(extent, node.coord) if isinstance(extent, int) else extent
+        made = counting("long", name, bound, made, node.coord)
     return made
 
 
@@ -173,10 +165,6 @@ def _uncast(node: Node) -> Node:
     while isinstance(node, c_ast.Cast):
         node = node.expr
     return node
-
-
-def _zero(node: Node) -> Node:
-    return c_ast.Constant("int", "0", node.coord)
 
 
 def _constant(node: Node, state: State) -> int | None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import indexed, items_of, text_of
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.liveness import changed_names, stored_names
@@ -48,9 +49,8 @@ def without_continue(body: Node, state: State) -> Node | None:
 
 
 def _continues(node: Node) -> bool:
-    while isinstance(node, c_ast.Compound) and node.block_items and len(node.block_items) == 1:
-        (node,) = node.block_items
-    return isinstance(node, c_ast.Continue)
+    items = items_of(node)
+    return isinstance(node, c_ast.Continue) or (len(items) == 1 and items[0] is not node and _continues(items[0]))
 
 
 def _not_zero(condition: Node) -> Node | None:
@@ -99,7 +99,7 @@ def _adds_nothing(tested: Node, asking: Node, body: Node, state: State) -> bool:
     if state.settings.fast_math and types <= {F32, F64}:
         span = state.places.span(asking)
         where = "the region" if span is None else f"line {span.line}"
-        granted = f"what {where} leaves out where '{_text(tested)}' is 0 would change nothing (--fast-math)"
+        granted = f"what {where} leaves out where '{text_of(tested)}' is 0 would change nothing (--fast-math)"
         state.walked.granted.setdefault(granted)
         return True
     # An element that was left out might lie outside of its array; a third factor might overflow with the second.
@@ -132,7 +132,7 @@ def _statements(node: Node, state: State) -> Iterator[c_ast.Assignment | None]:
 def _is_product(tested: Node, one: c_ast.Assignment) -> bool:
     """Whether an assignment adds a product of which `tested` is a factor."""
     factors = list(_factors(one.rvalue))
-    return _text(tested) in {"" if factor is None else _text(factor) for factor in factors} and None not in factors
+    return text_of(tested) in {"" if factor is None else text_of(factor) for factor in factors} and None not in factors
 
 
 def _factors(value: Node) -> Iterator[Node | None]:
@@ -155,9 +155,7 @@ def _places(value: Node) -> list[Node]:
 
 
 def _symbol(place: Node, state: State) -> Symbol | None:
-    while isinstance(place, c_ast.ArrayRef):
-        place = place.name
-    return state.scope.find(place.name) if isinstance(place, c_ast.ID) else None
+    return state.scope.find(indexed(place)[0])
 
 
 def _type(place: Node, state: State) -> ElementType | None:
@@ -169,7 +167,3 @@ def _inside(place: Node, state: State) -> bool:
     """Whether it is known how many elements there are, so that it is known that this is one of them."""
     symbol = _symbol(place, state)
     return symbol is not None and all(level.extent is not None for level in symbol.levels)
-
-
-def _text(node: Node) -> str:
-    return str(c_generator.CGenerator().visit(node))

@@ -20,8 +20,8 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.ctypes import CType
-from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
 from polydl.model import isl
+from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
 from polydl.model.types import BOOL, I32, U64, ElementType, common, integer_literal, promoted, spelled
 
 _MAX_DIGITS = 40
@@ -113,7 +113,7 @@ def symbol(name: str, ctype: ElementType) -> Value:
 
 def number(value: int, ctype: ElementType = I32) -> Value:
     """A constant."""
-    return Value(constant_aff(value), {(): value} if value else {}, ctype)
+    return Value(constant_aff(value), poly_number(value), ctype)
 
 
 def tidy(of: isl.Set) -> isl.Set:
@@ -366,7 +366,7 @@ class Evaluator:
             factor = one.constant
             if factor is not None:
                 pw = None if other.pw is None else other.pw.scale_val(isl.value(factor))
-                poly = None if other.poly is None else poly_mul(other.poly, {(): factor} if factor else {})
+                poly = None if other.poly is None else poly_mul(other.poly, poly_number(factor))
                 return Value(pw, poly, ctype, other.parts)
         left, right = _polynomial(left), _polynomial(right)
         assert left.poly is not None and right.poly is not None

@@ -16,8 +16,8 @@ from itertools import combinations, pairwise
 
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import constant_aff, poly_aff
-from polydl.frontend.meaning.poly import Poly, poly_add, poly_mul
 from polydl.model import isl
+from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
 
 _MAX_STRIDES = 7
 """Distinct strides considered: the chains tried are at most 2^7."""
@@ -234,7 +234,7 @@ def _into_range(parts: list[Poly], sizes: Sequence[Poly], where: isl.Set, named:
             outside = subscript.lt_set(constant_aff(0)).union(subscript.ge_set(extent))
             if where.is_disjoint(outside):
                 parts[at] = candidate
-                parts[at - 1] = poly_add(parts[at - 1], {(): carry} if carry else {})
+                parts[at - 1] = poly_add(parts[at - 1], poly_number(carry))
                 break
         else:
             return False
@@ -265,8 +265,8 @@ def _split(
         if not names and all(len(monomial) <= 1 for monomial in rest):
             shift = _floor_of_minimum(poly_aff(rest, named), where, number)
             if shift:
-                part = dict(poly_add(part, {(): shift}))
-                rest = dict(poly_add(rest, {(): shift * number}, -1))
+                part = dict(poly_add(part, poly_number(shift)))
+                rest = dict(poly_add(rest, poly_number(shift * number), -1))
         parts.append(part)
     parts.append(rest)
     if any(len(monomial) > 1 for part in parts for monomial in part):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
+from polydl.frontend.core.tree_parts import indexed
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number
 from polydl.frontend.meaning.data_subscripts import Chosen, Subscript, added
 from polydl.frontend.meaning.symbols import Symbol
@@ -17,8 +19,6 @@ from polydl.model import isl
 from polydl.model.types import I64, ElementType
 
 PINNED_HINT = "accesses to it cannot be reordered, nor made by other threads"
-SIDE_EFFECT = "an expression has a side effect"
-OWN_STATEMENT = "write the update as its own statement"
 
 
 Place = tuple[Symbol, list[Subscript], Subscript | None]
@@ -94,9 +94,14 @@ class Elements:
     def pointed_at(self, node: Node, where: isl.Set) -> Place:
         """As `address`, where data may choose the element: what a pointer is given that elements are only read through.
         Raises InputError."""
+        with self._chosen_by_data():
+            return self._place(node, where)
+
+    @contextmanager
+    def _chosen_by_data(self) -> Iterator[None]:
         before, self._choosing = self._choosing, True
         try:
-            return self._place(node, where)
+            yield
         finally:
             self._choosing = before
 
@@ -155,15 +160,8 @@ class Elements:
                     index = self._subscript(index_node, where)
                     base = number(0, I64) if offset is None else offset
                     return symbol, subscripts, self._sum(base, index, 1 if node.op == "+" else -1)
-            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--"):
-                raise self.places.error(SIDE_EFFECT, node, OWN_STATEMENT, topic="side-effects")
-            case c_ast.StructRef():
-                raise self.places.error(
-                    "struct members are not supported",
-                    node,
-                    "copy the member to a local variable before the region",
-                    topic="struct-members",
-                )
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.StructRef():
+                raise self.refused(node)
         raise self.places.error(
             "this is not an element of an array", node, "write it as a subscripted array: A[i][j]", topic="pointers"
         )
@@ -188,11 +186,9 @@ class Elements:
                 symbol = self.data(node)
                 return symbol is not None and bool(symbol.levels)
             case c_ast.ArrayRef():
-                depth, base = 1, node.name
-                while isinstance(base, c_ast.ArrayRef):
-                    depth, base = depth + 1, base.name
-                symbol = self.data(base) if isinstance(base, c_ast.ID) else None
-                return symbol is not None and len(symbol.levels) > depth
+                name, subscripts = indexed(node)
+                symbol = self.data(c_ast.ID(name, node.coord)) if name else None
+                return symbol is not None and len(symbol.levels) > len(subscripts)
             case c_ast.UnaryOp(op="&"):
                 return True
             case c_ast.UnaryOp(op="*"):
@@ -215,6 +211,15 @@ class Elements:
             if error.data and error.hint is None:
                 error.hint = self._hint
             raise self.not_affine("subscript", error, node) from None
+
+    def refused(self, node: Node) -> InputError:
+        """The message for a step, an assignment or a member inside of an expression."""
+        if isinstance(node, c_ast.StructRef):
+            hint = "copy the member to a local variable before the region"
+            return self.places.error("struct members are not supported", node, hint, topic="struct-members")
+        return self.places.error(
+            "an expression has a side effect", node, "write the update as its own statement", topic="side-effects"
+        )
 
     def not_affine(self, what: str, error: NotAffine, node: Node) -> InputError:
         """The message for a subscript, bound or condition that is not affine."""

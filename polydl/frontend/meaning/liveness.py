@@ -156,6 +156,11 @@ def _either(one: Effect, other: Effect) -> Effect:
     return one if one is other else Effect.NONE
 
 
+def returns(root: Node) -> bool:
+    """Whether a subtree holds a return."""
+    return any(isinstance(node, c_ast.Return) for node in nodes(root))
+
+
 def jumps(root: Node) -> bool:
     """Whether a subtree holds a goto or a label."""
     return any(isinstance(node, (c_ast.Goto, c_ast.Label)) for node in nodes(root))

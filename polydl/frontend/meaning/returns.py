@@ -23,6 +23,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
+from polydl.frontend.meaning.liveness import returns
 from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of, converted, explicit
@@ -113,7 +114,7 @@ class _Body:
                 case c_ast.Compound():
                     # No name is declared twice on a way through the function, so that blocks need no scopes.
                     return self.returned([*(item.block_items or ()), *rest], known)
-                case c_ast.If() if _returns(item):
+                case c_ast.If() if returns(item):
                     arms = [[] if arm is None else [arm] for arm in (item.iftrue, item.iffalse)]
                     before = dict(self.types)
                     then = self.returned([*arms[0], *rest], known)
@@ -251,11 +252,6 @@ class _Body:
         if result is not None and name not in self.unit.chunks:
             return Call(name, tuple(given), result)
         raise _No
-
-
-def _returns(node: Node) -> bool:
-    """Whether something returns inside of an `if`."""
-    return isinstance(node, c_ast.Return) or any(_returns(child) for _, child in node.children())
 
 
 def size(value: Expr) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pycparser import c_ast, c_generator
+from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
 from polydl.frontend.text.chunks import OPAQUE
 from polydl.model.scop import Members, Storage
@@ -109,7 +110,7 @@ class Symbol:
         """As a function parameter: storage class and initialiser left out, macros expanded."""
         node = self.decl
         bare = c_ast.Decl(node.name, node.quals, [], [], [], node.type, None, None)
-        return str(c_generator.CGenerator().visit(bare))
+        return text_of(bare)
 
 
 class Scope:
@@ -134,29 +135,21 @@ class Scope:
         return self if self.outer is None else self.outer.file
 
     def find(self, name: str) -> Symbol | None:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.symbols:
-                return scope.symbols[name]
-            scope = scope.outer
-        return None
+        return next((scope.symbols[name] for scope in self._outwards() if name in scope.symbols), None)
 
     def find_typedef(self, name: str) -> Node | None:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.typedefs:
-                return scope.typedefs[name]
-            scope = scope.outer
-        return None
+        return next((scope.typedefs[name] for scope in self._outwards() if name in scope.typedefs), None)
 
     def find_tag(self, tag: str | None) -> c_ast.Struct | c_ast.Union | None:
         """The structure or union with this tag, with its members; None where there is none."""
+        return next((scope.tags[tag] for scope in self._outwards() if tag in scope.tags), None)
+
+    def _outwards(self) -> Iterator[Scope]:
+        """This one and those around it."""
         scope: Scope | None = self
-        while scope is not None and tag is not None:
-            if tag in scope.tags:
-                return scope.tags[tag]
+        while scope is not None:
+            yield scope
             scope = scope.outer
-        return None
 
     def declare(self, node: Node, storage: Storage, evaluate: Callable[[Node, Scope], int | None]) -> Symbol | None:
         """Enter a declaration (Decl, Typedef, enum); gives the object declared, if it is one."""
@@ -246,7 +239,7 @@ class Scope:
             return I32, tuple(levels), const, False
         kind = type(node).__name__.lower()
         if isinstance(node, c_ast.TypeOf):
-            return OtherType(str(c_generator.CGenerator().visit(node))), tuple(levels), const, False
+            return OtherType(text_of(node)), tuple(levels), const, False
         return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
 
 
@@ -261,6 +254,11 @@ def nodes(root: Node, left_out: Callable[[Node], bool] | None = None) -> Iterato
         yield node
         if not isinstance(node, (c_ast.ID, c_ast.Constant)):
             left += [*node][::-1]
+
+
+def declarations(root: Node) -> list[c_ast.Decl]:
+    """Those in a subtree."""
+    return [node for node in nodes(root) if isinstance(node, c_ast.Decl)]
 
 
 def parameters_of(function: c_ast.FuncDef) -> list[Node]:

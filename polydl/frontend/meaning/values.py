@@ -13,7 +13,7 @@ from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType
 from polydl.frontend.meaning.data_subscripts import Chosen, Form, Subscript, form_of
-from polydl.frontend.meaning.elements import OWN_STATEMENT, SIDE_EFFECT, Elements, Pointer
+from polydl.frontend.meaning.elements import Elements, Pointer
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.narrow_types import check_argument, check_operands
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
@@ -87,8 +87,8 @@ class Values(Elements):
                     "statements of a scop work on array elements and scalars",
                     topic="pointers",
                 )
-            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():
-                raise self.places.error(SIDE_EFFECT, node, OWN_STATEMENT, topic="side-effects")
+            case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment() | c_ast.StructRef():
+                raise self.refused(node)
             case c_ast.BinaryOp():
                 return self._binary(node, where)
             case c_ast.TernaryOp():
@@ -104,13 +104,6 @@ class Values(Elements):
                 return Convert(source, target, operand), target
             case c_ast.FuncCall():
                 return self._call(node, where)
-            case c_ast.StructRef():
-                raise self.places.error(
-                    "struct members are not supported",
-                    node,
-                    "copy the member to a local variable before the region",
-                    topic="struct-members",
-                )
         raise self.places.error(
             "this expression is not supported in a scop",
             node,
@@ -196,11 +189,8 @@ class Values(Elements):
             return Const(node.name), LIBRARY_CONSTANTS[node.name]
         if isinstance(node, c_ast.ID) and node.name in self.undecided:
             return Const(node.name), self.undecided[node.name]
-        before, self._choosing = self._choosing, True
-        try:
+        with self._chosen_by_data():
             symbol, subscripts = self._element(node, where)
-        finally:
-            self._choosing = before
         assert isinstance(symbol.ctype, ElementType), "address() lets no others through"
         known, forms = self._known(subscripts, where)
         if not forms:
@@ -240,11 +230,8 @@ class Values(Elements):
     def written(self, node: Node, where: isl.Set) -> RawAccess:
         """The element that an assignment stores to; where data choose it, what they are is read. Raises InputError when
         it is none or its subscripts are not affine."""
-        before, self._choosing = self._choosing, True
-        try:
+        with self._chosen_by_data():
             symbol, subscripts = self._element(node, where)
-        finally:
-            self._choosing = before
         chosen = [one for one in subscripts if isinstance(one, Chosen)]
         if not all(self._from_arrays(term) for one in chosen for _, term in one.terms):
             self._hint = "give it what is chosen from an array in the statement, or leave this loop out of the region"

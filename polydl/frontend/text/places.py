@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import islice
 
@@ -38,16 +39,21 @@ class Places:
     def _segments_of(self, line: int) -> list[str]:
         if self._segments is None:
             self._segments = {}
-            file, number = "", 1
-            for text in self._parsed.split("\n"):
-                marker = LINE_MARKER.match(text)
-                if marker:
-                    file, number = unescape(marker.group(2)), int(marker.group(1))
-                    continue
-                if file == self.source.path and text.strip() and not text.lstrip().startswith("#pragma polydl "):
+            for number, text in self._own_lines():
+                if text.strip() and not text.lstrip().startswith("#pragma polydl "):
                     self._segments.setdefault(number, []).append(text)
-                number += 1
         return self._segments.get(line, [])
+
+    def _own_lines(self) -> Iterator[tuple[int, str]]:
+        """The lines of preprocessed text that come from the file, each with its number there."""
+        file, number = "", 1
+        for text in self._parsed.split("\n"):
+            if marker := LINE_MARKER.match(text):
+                file, number = unescape(marker.group(2)), int(marker.group(1))
+                continue
+            if file == self.source.path:
+                yield number, text
+            number += 1
 
     def _alignment(self, line: int) -> list[tuple[int, Token]]:
         """(column in the preprocessed line, original token), sorted by column; columns of all segments together."""
@@ -137,19 +143,12 @@ class Places:
         """The tokens of the file's own preprocessed text, each with its line and column."""
         if self._tokens is None:
             self._tokens = []
-            file, number = "", 1
-            for text in self._parsed.split("\n"):
-                marker = LINE_MARKER.match(text)
-                if marker:
-                    file, number = unescape(marker.group(2)), int(marker.group(1))
-                    continue
-                if file == self.source.path and not text.lstrip().startswith("#"):
-                    for match in TOKEN.finditer(text):
-                        kind = match.lastgroup or "punct"
-                        if kind not in _NO_TOKENS:
-                            token = Token(match.group(), match.start(), number, match.start() + 1, number, kind)
-                            self._tokens.append(((number, token.column), token))
-                number += 1
+            for number, text in self._own_lines():
+                for match in TOKEN.finditer(text) if not text.lstrip().startswith("#") else ():
+                    kind = match.lastgroup or "punct"
+                    if kind not in _NO_TOKENS:
+                        token = Token(match.group(), match.start(), number, match.start() + 1, number, kind)
+                        self._tokens.append(((number, token.column), token))
         return self._tokens
 
     def compiled_tokens(self) -> list[Token]:

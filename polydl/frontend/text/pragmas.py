@@ -60,67 +60,42 @@ def _pragma(source: SourceText, directive: Directive, index: int) -> Pragma:
     tokens = list(directive.tokens)
     line = tokens[0].line
     whole = source.line_span(line)
+
+    def refused(why: str, token: Token, hint: str) -> InputError:
+        return InputError(why, source.span(token), hint, topic="pragmas")
+
     if tokens[2].text in ("scop", "endscop"):
         if len(tokens) > 3:
-            raise InputError(
-                f"unexpected text after '#pragma {tokens[2].text}'",
-                source.span(tokens[3]),
-                f"write '#pragma {tokens[2].text}' alone on its line",
-                topic="pragmas",
-            )
+            word = f"'#pragma {tokens[2].text}'"
+            raise refused(f"unexpected text after {word}", tokens[3], f"write {word} alone on its line")
         return Pragma(tokens[2].text, index, whole, directive.start, directive.end, line=line)
     if len(tokens) < 4:
-        raise InputError(
-            "'#pragma polydl' says nothing", source.span(tokens[2]), f"known words: {', '.join(WORDS)}", topic="pragmas"
-        )
+        raise refused("'#pragma polydl' says nothing", tokens[2], f"known words: {', '.join(WORDS)}")
     at = 3
     word = tokens[at].text
     if word not in WORDS:
-        raise InputError(
-            f"unknown word '{word}' after '#pragma polydl'",
-            source.span(tokens[at]),
-            _nearest(word, WORDS),
-            topic="pragmas",
-        )
+        raise refused(f"unknown word '{word}' after '#pragma polydl'", tokens[at], _nearest(word, WORDS))
     if word == "microkernel":
         at += 1
         if len(tokens) <= at:
-            raise InputError(
-                "'#pragma polydl microkernel' needs call(...) or loops(...)",
-                source.span(tokens[3]),
-                "call(f(&A[i][0], ...)) before loops that stand, loops(for (...) ...) before a call that stands",
-                topic="pragmas",
-            )
+            hint = "call(f(&A[i][0], ...)) before loops that stand, loops(for (...) ...) before a call that stands"
+            raise refused("'#pragma polydl microkernel' needs call(...) or loops(...)", tokens[3], hint)
         word = tokens[at].text
         if word not in FORMS:
-            raise InputError(
-                f"unknown word '{word}' after '#pragma polydl microkernel'",
-                source.span(tokens[at]),
-                _nearest(word, FORMS),
-                topic="pragmas",
+            raise refused(
+                f"unknown word '{word}' after '#pragma polydl microkernel'", tokens[at], _nearest(word, FORMS)
             )
     if len(tokens) <= at + 1 or tokens[at + 1].text != "(":
-        raise InputError(
-            f"'{word}' needs an argument in parentheses", source.span(tokens[at]), f"write {word}(...)", topic="pragmas"
-        )
+        raise refused(f"'{word}' needs an argument in parentheses", tokens[at], f"write {word}(...)")
     try:
         close = matching(tokens, at + 1)
     except ValueError as error:
-        raise InputError(
-            f"the parenthesis after '{word}' is never closed",
-            source.span(tokens[at + 1]),
-            "continue a long pragma with a backslash at the end of each line but the last",
-            topic="pragmas",
-        ) from error
+        hint = "continue a long pragma with a backslash at the end of each line but the last"
+        raise refused(f"the parenthesis after '{word}' is never closed", tokens[at + 1], hint) from error
     if close + 1 < len(tokens):
-        raise InputError(
-            f"unexpected text after '{word}(...)'",
-            source.span(tokens[close + 1]),
-            "one pragma says one thing",
-            topic="pragmas",
-        )
+        raise refused(f"unexpected text after '{word}(...)'", tokens[close + 1], "one pragma says one thing")
     if close == at + 2:
-        raise InputError(f"'{word}()' is empty", source.span(tokens[at]), f"write {word}(...)", topic="pragmas")
+        raise refused(f"'{word}()' is empty", tokens[at], f"write {word}(...)")
     body = (tokens[at + 1].offset + 1, tokens[close].offset)
     return Pragma(word, index, whole, directive.start, directive.end, body, line)
 
