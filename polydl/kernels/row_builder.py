@@ -150,6 +150,9 @@ class RowBuilder:
     def argument(self, at: int, access: int, *, pointer: bool) -> RowArgument:
         touched = self.piece.statements[at].accesses[access]
         relation = self.where.relation(at, touched)
+        if at in self.piece.inner and self.where.along(self.piece.arrays[touched.array], at, access) == 0:
+            # One element in all iterations inside: the address that the statements around them have for it.
+            relation = self._of_column(at, touched)
         elements = relation.range()
         begin = tuple(isl.least(elements, d) for d in range(isl.arity(elements)))
         alike = self._alike.setdefault((touched.array, pointer, begin), [])
@@ -164,6 +167,11 @@ class RowBuilder:
         self.keys.append((touched.array, relation, pointer))
         self.arguments.append(made)
         return made
+
+    def _store(self, address: str, array: str, variable: str) -> None:
+        """An element that the row leaves, behind those that were changed before."""
+        self.stored.pop(address, None)
+        self.stored[address] = (array, variable)
 
     def load(self, at: int, access: int) -> tuple[str, str]:
         """What an access reads, as a vector and as plain C. Raises NotVectorised."""
@@ -273,7 +281,7 @@ class RowBuilder:
         self.values.append((target.array, self.where.relation(at, target), name))
         if move == 1:
             address = f"{self.argument(at, body.target, pointer=True).name} + polydl_column"
-            self.stored[address] = (target.array, name)
+            self._store(address, target.array, name)
 
     def add_sum(self, at: int) -> None:
         """The line of a sum that each column has of its own, in a loop inside of it: of a scalar that begins in the
@@ -325,7 +333,7 @@ class RowBuilder:
         self.plain.append(f"{I32} {name} = {before or f'{element}[j]'}; {counted} {name} {body.op} {adding};")
         self.values.append((target.array, mine, name))
         if kept:
-            self.stored[f"{element} + polydl_column"] = (target.array, name)
+            self._store(f"{element} + polydl_column", target.array, name)
 
     def _add_loop(self, at: int, mine: isl.Map, before: str | None) -> None:
         """The lines of a short loop inside of the row that each lane runs for its own column, in the order that C has:
@@ -373,7 +381,7 @@ class RowBuilder:
         self.plain.append(f"{self.element} {name} = {before or f'{element}[j]'}; {counted} {name} = {written};")
         self.values.append((target.array, mine, name))
         if kept:
-            self.stored[f"{element} + polydl_column"] = (target.array, name)
+            self._store(f"{element} + polydl_column", target.array, name)
 
     def _in_pair(self, at: int, access: int) -> int:
         """Whether a sum reads the neighbour behind an element, too (0), or the one before (1). Raises NotVectorised."""

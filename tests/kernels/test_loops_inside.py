@@ -20,6 +20,8 @@ BODIES = {
     "polynomials": "@ s = h[0]; for (int j = 1; j < 4; j++) s = s * x[i] + h[j]; y[i] = s;",
     "least neighbours": "@ s = x[i]; for (int j = 1; j < 6; j++) s = x[i + j] < s ? x[i + j] : s; y[i] = s;",
     "greatest sum": "@ s = 0; for (int j = 0; j < 32; j++) s += x[i + j]; m[0] = s > m[0] ? s : m[0];",
+    "changed sums": "y[i] = h[0]; for (int j = 0; j < 6; j++) y[i] += x[i + j]; y[i] = h[1] * y[i] - 3;",
+    "sums of doubled values": "y[i] = 2 * x[i]; for (int j = 0; j < 6; j++) y[i] += x[i + j];",
     "two results": "@ s = 0; for (int j = 0; j < 3; j++) s += x[i + j]; m[0] += s; y[i] = s * h[1];",
 }
 LENGTHS = (1, 2, 15, 16, 17, 31, 63, 64, 65, 130, 257)
