@@ -308,6 +308,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             outer=loops[:-1],
             inner=loops[-1],
             rows_ahead=_LINE_BYTES // spec.dtype.bytes if _streams_rows(spec) else 0,
+            next_entry=_next_entry(spec),
             group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
             a_m=a_m,
             c_m=c_m,
@@ -436,6 +437,17 @@ def _streams_rows(spec: MicrokernelSpec) -> bool:
     return spec.prefetch_rows > 0 and not spec.window and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
 
 
+def _next_entry(spec: MicrokernelSpec) -> str:
+    """C of the elements from the rows of B that an entry of its table leads to to those of the next entry; empty: they
+    are not fetched ahead. The last entry has none behind it, and is the next one itself."""
+    tables = [(index, loop) for index, loop in _joined(spec)[:-1] if loop.b_table]
+    if not spec.prefetch_next or spec.window or not tables or tables[-1] != _joined(spec)[-2]:
+        return ""
+    loop, table = _loop(*tables[-1]), f"b_table{tables[-1][0]}"
+    r = f"r{loop.index}"
+    return f"((ptrdiff_t){table}[{r} + ({r} + 1 < {loop.extent})] - {table}[{r}]) * {loop.b_stride}"
+
+
 def plain_loops(spec: MicrokernelSpec) -> list[ReductionText]:
     """The reduction loops as C text, as the specification has them."""
     return [_loop(index, reduction) for index, reduction in enumerate(spec.reductions)]
@@ -492,7 +504,12 @@ def _extents(spec: MicrokernelSpec) -> str:
 def _name(spec: MicrokernelSpec) -> str:
     """A readable name, made unique by a hash of the whole specification."""
     product = "" if spec.product is FMA else spec.product.name
-    forms = " in place" * spec.in_place + " no store" * (not spec.stores) + f" {spec.long}" * bool(spec.long)
+    forms = (
+        " in place" * spec.in_place
+        + " next" * spec.prefetch_next
+        + " no store" * (not spec.stores)
+        + f" {spec.long}" * bool(spec.long)
+    )
     forms += "".join(f" {i}{r.a_table}{r.b_table}" for i, r in enumerate(spec.reductions) if r.by_table)
     forms += f" {spec.direct}" * (spec.direct is not None)
     forms += f" {spec.step}" * (spec.step is not None) + " window" * spec.window + " scalar" * spec.scalar_b

@@ -101,6 +101,9 @@ class MicrokernelSpec:
     """Elements ahead at which the rows of A are prefetched, where neighbours along the innermost reduction are
     neighbours in memory; 0 = not at all. Pays where rows stream from memory: hardware follows few streams at once, and
     each to the end of its page (1024x16x500000 GEMM, 29 rows: 24 GB/s without, 30 with 64 elements)."""
+    prefetch_next: bool = field(default=False, repr=False)
+    """Fetch the rows of B that the next entry of its table leads to while those of this one are used: hardware does not
+    foresee them. Only where the innermost reduction but one has the table."""
     prefetch_output: bool = False
     """Fetch the block of C for writing before the reduction, so that it has arrived when the sums are stored. Pays
     where the rows of C lie far apart, which the hardware does not foresee."""

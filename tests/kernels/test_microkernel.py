@@ -311,6 +311,20 @@ def test_rows_are_fetched_ahead_where_the_innermost_reduction_runs_through_them(
         assert "__builtin_prefetch" not in generate(other).text
 
 
+def test_rows_that_the_next_entry_leads_to_are_fetched_and_none_behind_the_last() -> None:
+    blocks = (Reduction(None, 64, 256, b_table="int"), Reduction(8, 1, 32))
+    spec = MicrokernelSpec(F32, 8, 32, 8, 32, blocks, prefetch_next=True)
+    place = "((ptrdiff_t)b_table0[r0 + (r0 + 1 < extent0)] - b_table0[r0]) * 256"
+    assert f"__builtin_prefetch(column + {place})" in generate(spec).text
+    plain, further = Reduction(None, 64, 256), Reduction(3, 1, 999)
+    for other in (
+        replace(spec, prefetch_next=False),
+        replace(spec, reductions=(plain, blocks[1])),
+        replace(spec, reductions=(blocks[0], further, blocks[1])),
+    ):
+        assert "__builtin_prefetch" not in generate(other).text
+
+
 def test_a_text_takes_pairs_of_steps_only_where_they_exist() -> None:
     even = MicrokernelSpec(F32, 7, 16, 64, 16, (Reduction(64, 1, 16),))
     assert "_paired(" in generate(even).text

@@ -53,6 +53,13 @@ KERNELS: Sequence[tuple[MicrokernelSpec, Sequence[tuple[int, int]]]] = (
         ),
         [(28, 16), (9, 16)],
     ),
+    (
+        MicrokernelSpec(
+            F32, 8, 32, 8, 32, (Reduction(None, 64, 256, b_table="int"), Reduction(8, 1, 32)), prefetch_rows=2048,
+            prefetch_next=True,
+        ),
+        [(8, 32), (5, 16)],
+    ),
     (MicrokernelSpec(F32, 1, 48, 0, 0, ()), [(1, 48), (1, 47)]),
     (MicrokernelSpec(F32, 8, 8, 8, 8, (Reduction(8, 1, 8),), beta=0), [(8, 8), (7, 5)]),
     (MicrokernelSpec(F64, 4, 2, 3, 2, (Reduction(3, 1, 2),), negate=True), [(4, 2), (3, 1)]),
