@@ -30,6 +30,7 @@ from polydl.lower.marks import CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, 
 from polydl.lower.passes.collapse import collapsed
 from polydl.lower.passes.complex_products import ComplexProducts
 from polydl.lower.passes.keep_in_locals import Kept
+from polydl.lower.passes.peel import peeled
 from polydl.lower.passes.row_calls import Rows
 from polydl.lower.passes.rows_together import rows_together
 from polydl.lower.passes.single_iterations import straight
@@ -96,7 +97,7 @@ class Writer:
             node = rows(node)
             self.prologue += rows.prologue
             self.streams = self.streams or rows.streams
-        node = straight(unswitched(summed(node, self.scop.arrays, self.names.prefix)))
+        node = straight(peeled(unswitched(summed(node, self.scop.arrays, self.names.prefix))))
         node = ComplexProducts(self.helpers)(node)
         node = Kept(self.scop.arrays, self.names.prefix)(node)
         around = (self.thread_begins, self.thread_ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 
 import pytest
@@ -28,8 +29,10 @@ from polydl.lower.ctree import (
     Node,
     Raw,
     Way,
+    plus,
 )
 from polydl.lower.passes.collapse import collapsed
+from polydl.lower.passes.peel import peeled
 from polydl.lower.passes.single_iterations import straight
 from polydl.lower.passes.sums import summed
 from polydl.lower.passes.threads import Threads
@@ -37,6 +40,7 @@ from polydl.lower.passes.unswitch import unswitched
 from polydl.model.combiners import of_assignment
 from polydl.model.scop import Array, Scop
 from polydl.model.types import F64, I32, ElementType
+from tests.oracle.native import compile_c
 from tests.programs.corpus import catalogue
 
 AT_I, AT_J, N = Name("i"), Name("j"), Name("n")
@@ -118,6 +122,43 @@ def test_conditions_on_the_loop_and_those_with_another_side_stay() -> None:
         assert unswitched(marked) == marked
     plain = loop("i", If(Binary("<", AT_J, N), USE))
     assert unswitched(plain) == plain
+
+
+def _windows(first: Expr, last: Expr, low: int, high: int) -> Marked:
+    """Iterations that leave traces in x, some of them at ends of the loop not in all of its places."""
+    trace = Assign(Item("x", (AT_I,)), "=", Binary("+", Binary("*", Int(3), Item("x", (AT_I,))), Int(1)))
+    begin, end = Binary(">=", AT_I, plus(first, Int(low))), Binary("<", AT_I, Binary("-", last, Int(high - 1)))
+    body = Block((trace, If(begin, trace), If(Binary("&&", begin, end), trace), If(end, trace, Block((trace, trace)))))
+    condition = Binary("<=", AT_I, last)
+    return Marked(Way.SIMD, For("i", "int", first, condition, Int(1), body))
+
+
+def test_iterations_at_the_ends_of_vector_loops_are_set_apart() -> None:
+    """They change the same elements as often as without, in loops of any length."""
+    functions, ways = list[str](), [(low, high) for low in (1, 3) for high in (1, 2, 5)]
+    for number, (low, high) in enumerate(ways):
+        plain = _windows(Name("m"), Binary("-", N, Int(1)), low, high)
+        found = peeled(plain)
+        assert isinstance(found, Block) and len(found.parts) == 3
+        middle = found.parts[1]
+        assert isinstance(middle, Marked) and not any("if" in line for line in text(middle.body))
+        for name, code in ((f"plain{number}", plain.body), (f"apart{number}", straight(THREADS(found)))):
+            functions.append(f"void {name}(int *x, int m, int n) {{\n{chr(10).join(text(code))}\n}}\n")
+    library = compile_c(functions, ("-O2", "-fopenmp-simd", "-Wno-unknown-pragmas"))
+    for number in range(len(ways)):
+        for m, n in ((m, n) for m in (0, 3) for n in range(-1, 24)):
+            given = [(ctypes.c_int * 24)() for _ in range(2)]
+            library[f"plain{number}"](given[0], m, n)
+            library[f"apart{number}"](given[1], m, n)
+            assert list(given[0]) == list(given[1]), (ways[number], m, n)
+
+
+def test_few_iterations_are_set_apart_of_long_loops_only() -> None:
+    for last, apart in ((Int(13), True), (Int(5), False)):
+        assert isinstance(peeled(_windows(Int(0), last, 1, 2)), Block) == apart
+    assert isinstance(peeled(_windows(Int(0), N, 9, 12)), Marked)
+    other = Marked(Way.SIMD, loop("i", If(Binary("<=", AT_I, AT_J), USE)))
+    assert peeled(other) == other
 
 
 def _dot() -> Scop:

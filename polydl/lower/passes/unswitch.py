@@ -51,10 +51,10 @@ def _strongest(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Conditions of which the others follow: of `n >= b + 2 && n >= b + 3` the second."""
     bounds: dict[tuple[str, Expr, Expr], tuple[int, Expr]] = {}
     found: list[Expr | tuple[str, Expr, Expr]] = []
-    for one in (part for condition in conditions for part in _conjuncts(condition)):
+    for one in (part for condition in conditions for part in conjuncts(condition)):
         match one:
             case Binary(">=" | "<=" as op, left, right):
-                base, offset = _offset(right)
+                base, offset = offset_of(right)
                 tighter = offset if op == ">=" else -offset
                 key = (op, left, base)
                 if key not in bounds:
@@ -66,22 +66,23 @@ def _strongest(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(bounds[one][1] if isinstance(one, tuple) else one for one in found))
 
 
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The parts of a condition that hold together."""
     match condition:
         case Binary("&&", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
+            yield from conjuncts(left)
+            yield from conjuncts(right)
         case _:
             yield condition
 
 
-def _offset(value: Expr) -> tuple[Expr, int]:
+def offset_of(value: Expr) -> tuple[Expr, int]:
     """A value as another one and a constant."""
     match value:
         case Int(number):
             return Int(0), number
         case Binary("+" | "-" as op, left, Int(number)):
-            base, offset = _offset(left)
+            base, offset = offset_of(left)
             return base, offset + (number if op == "+" else -number)
         case _:
             return value, 0
