@@ -599,3 +599,8 @@ larger(
     lambda: torch.randn(65, 256).bfloat16(),
 )
 larger("large variance", lambda: Calls(lambda x: (x.var(-1), x.mean((0, 1)))), drawn(201, 513, mean=50))
+larger(
+    "large means over images",
+    lambda: nn.Sequential(nn.Conv2d(256, 2048, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    drawn(1, 256, 7, 7),
+)
