@@ -70,25 +70,26 @@ def _parts(mark: Marked, loop: For) -> tuple[Node, ...] | None:
     length = _constant(Binary("-", last, loop.first))
     if not low + high or (length is not None and length + 1 < SHARE * (low + high)):
         return None
-    first, end = _moved(loop.first, low), _moved(last, -high)
-    whole = _bounded(loop, first, end, _simplified(loop.body, dict.fromkeys((*begins, *ends), True)))
-    found: list[Node] = [replace(mark, body=whole)]
+    first, final = _moved(loop.first, low), _moved(last, -high)
+    whole = _bounded(loop, first, final, _simplified(loop.body, dict.fromkeys((*begins, *ends), True)))
+    found = [whole]
     # Where the length is not known the loop can be shorter than what is set apart.
     short = length is None
     name = Name(loop.variable)
     if low:
         body = _simplified(loop.body, dict.fromkeys(begins, False) if low == 1 else {})
         body = If(Binary("<=", name, last), body) if short else body
-        found.insert(0, _bounded(loop, loop.first, _moved(first, -1), body, once=low == 1))
+        found.insert(0, _bounded(loop, loop.first, _moved(first, -1), body))
     if high:
         body = _simplified(loop.body, dict.fromkeys(ends, False) if high == 1 else {})
         body = If(Binary(">=", name, first), body) if short else body
-        found.append(_bounded(loop, _moved(end, 1), last, body, once=high == 1))
-    return tuple(found)
+        found.append(_bounded(loop, _moved(final, 1), last, body))
+    # All are marked, as what is private to an iteration is so in each of them.
+    return tuple(replace(mark, body=one) for one in found)
 
 
-def _bounded(loop: For, first: Expr, last: Expr, body: Node, *, once: bool = False) -> For:
-    return replace(loop, first=first, condition=Binary("<=", Name(loop.variable), last), body=body, once=once)
+def _bounded(loop: For, first: Expr, last: Expr, body: Node) -> For:
+    return replace(loop, first=first, condition=Binary("<=", Name(loop.variable), last), body=body)
 
 
 def _conjuncts(node: Node) -> Iterator[Expr]:
