@@ -71,7 +71,8 @@ def takes_options(command: Command) -> Command:
     def run(**values: Any) -> None:
         ours = {name: value for name, value in values.items() if name in own}
         # A parameter of the command's own can have the name of another command's option.
-        rest = {name: value for name, value in values.items() if name not in own or name == "file"}
+        options = {option.name for option in options_of(Options)}
+        rest = {name: value for name, value in values.items() if name not in own or name not in options}
         if "answer" not in own:
             command(**ours, options=read_options(rest))
             return
