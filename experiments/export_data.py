@@ -54,12 +54,14 @@ def card(name: str, command: str, rows: Sequence[StoredMeasurement], exported: p
     origins = Counter(reason for r in verified for reason in r.origin.split(","))
     failed = counted(Counter(r.status for r in rows if not r.verified)) or "none"
     created = sorted(r.created for r in rows)
+    types = sorted({r.dtype for r in rows} - {""})
+    computed = f"computed in {', '.join(types)}, " if types else ""
     narrow = float((intervals <= 0.02).mean()) if len(intervals) else 0.0
     return f"""# Measurements of loop variants: `{name}`
 
 `{name}.parquet` ({size / 1e6:.1f} MB): {len(verified)} measured variants of {len(problems)} (kernel, size) pairs,
-fp32, each compiled, checked against the original bit for bit on integer-valued inputs, and timed. Digest of the data
-`{digest(rows)}`.
+{computed}each compiled, checked against the original bit for bit on integer-valued inputs, and timed. Digest of the
+data `{digest(rows)}`.
 
 - Pairs by origin of the sizes: {counted(Counter(r.workload for r in problems.values()))}. Kernels:
   {counted(Counter(functions[r.kernel] for r in problems.values()))} (their C text is in the file's metadata).

@@ -165,7 +165,7 @@ def main() -> int:
     options.add_argument("--across", action="store_true", help="after other problems were searched")
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is replayed")
     given = options.parse_args()
-    files = sorted(given.data.glob("*.parquet")) if given.data.is_dir() else [given.data]
+    files = sorted(given.data.rglob("*.parquet")) if given.data.is_dir() else [given.data]
     rows = RowFile(given.rows, tuple(field.name for field in fields(Row)))
     known = {(row.machine, row.problem, row.order) for row in rows_of(rows)}
     try:

@@ -22,13 +22,14 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 FOLDER = resources.trained_models() / "data"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.parquet")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.parquet")), ids=lambda path: path.stem)
 def test_shipped_measurements(path: Path) -> None:
     found = parquet.read(path)
     assert digest(found.rows) in path.with_suffix(".md").read_text(encoding="utf-8")
-    assert f"`{path.name}`" in (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"`{path.relative_to(FOLDER)}`" in (FOLDER / "README.md").read_text(encoding="utf-8")
     assert {r.kernel for r in found.rows} == set(found.kernels) and {r.machine for r in found.rows} == {*found.machines}
-    assert {r.dtype for r in found.rows} == {"float"}
+    # Kernels whose arrays are of several types have no one type.
+    assert {r.dtype for r in found.rows} == {"" if "u8s8" in path.stem else "float"}
     assert all(Recipe.from_json(r.recipe).id == r.variant for r in found.rows if r.variant != "original")
 
 
