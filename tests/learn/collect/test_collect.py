@@ -218,7 +218,7 @@ def test_killed_and_run_again_it_goes_on(tmp_path: Path) -> None:
 
 def test_the_command_builds_in_a_folder_and_measures_from_it(tmp_path: Path) -> None:
     """`--scratch` of `collect` is a folder, that of `optimize` a number of bytes."""
-    listed(tmp_path, "workload,M,N,K\nmine,32,32,32\n")
+    listed(tmp_path, "workload,M,N,K\nmine,32,32,32\nother,32,32,32\n")
     words = ("collect", "--layers", "sizes.csv", "--store", "s.sqlite", "--samples", "2", "--space", "small")
     built = polydl(tmp_path, *words, "--scratch", "built", "--prepare-only")
     assert built.code == 0, built.stderr
