@@ -1,4 +1,4 @@
-"""Sets the iterations apart in which a window leaves an array, so that the others run in vectors without conditions."""
+"""Peels the first and last iterations, in which a window leaves an array, off vector loops with conditions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ Known = Mapping[Expr, bool]
 
 
 def peeled(node: Node) -> Node:
-    """Code in which vector loops with conditions that hold in all but their first and last few iterations have these
-    as loops of their own. Compilers turn what is left into vectors: a load under a condition between other changes of
-    a scalar keeps gcc from it."""
+    """Code whose vector loops have no conditions that hold in all but a few iterations at their ends.
+
+    These iterations become loops of their own. Compilers turn what is left into vectors: a load under a condition
+    between other changes of a scalar keeps gcc from it.
+    """
     match node:
         case Marked(Way.SIMD, body):
             return _below(node, body)
@@ -56,7 +58,7 @@ def _below(mark: Marked, node: Node) -> Node:
 
 
 def _parts(mark: Marked, loop: For) -> tuple[Node, ...] | None:
-    """The first iterations, those in vectors, and the last ones; None: there are no such conditions."""
+    """The loop in two or three: first iterations, those without conditions, last ones; None: nothing to peel."""
     last = loop.last
     if last is None:
         return None
