@@ -17,6 +17,7 @@ from polydl.frontend.inline import located
 from polydl.measure import Progress
 from polydl.measure.compiler import unit_flags
 from polydl.measure.compiler_faults import without_fault
+from polydl.measure.conditional_loads import loads_under_conditions
 from polydl.model.scop import Scop
 from polydl.native.index_checks import IndexCheck, index_checks
 from polydl.native.kernel import Kernel, Made
@@ -114,6 +115,7 @@ def compile_kernel(
     document = {
         "signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source),
         "checks": list(map(asdict, checks)),
+        "conditional_loads": loads_under_conditions(text, o.toolchain().cc, unit_flags(program.source)),
     }  # fmt: skip
     if key is not None:
         result_cache.save(key, result_cache.CachedResult(text, document, "", time.time()), path, o)
@@ -152,7 +154,8 @@ class _File:
 def _kernel(text: str, document: Mapping[str, Any], o: Options, *, check: bool) -> Kernel:
     lists = {name: tuple(document["made"][name]) for name in ("notes", "packed")}
     made = Made(**document["made"] | lists)
-    unit = Unit(text, tuple(document["flags"]), without_fault(o.toolchain()))
+    toolchain = without_fault(o.toolchain()) if document["conditional_loads"] else o.toolchain()
+    unit = Unit(text, tuple(document["flags"]), toolchain)
     checks = [IndexCheck(**one | {"extents": tuple(one["extents"])}) for one in document["checks"]] if check else []
     return Kernel(Signature.from_data(document["signature"]), made, unit, checks)
 

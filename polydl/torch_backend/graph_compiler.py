@@ -375,7 +375,6 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
                 arguments,
                 o,
                 search=name in searched,
-                branches=group.branches,
                 sizes=group.sizes,
                 moved=group.moved,
             )

@@ -50,6 +50,8 @@ class GroupCode:
     """The C text of the group."""
     text: str
     """The C text that was compiled."""
+    flags: tuple[str, ...]
+    """That the compiler needs for it, beside those of every group."""
     file: Path
     """The shared object."""
     address: int
@@ -78,17 +80,15 @@ def asked(
     o: BackendOptions,
     *,
     search: bool,
-    branches: bool,
     sizes: Sequence[SizeName] = (),
     moved: int = 0,
 ) -> GroupCode | Job:
     """The code of a group, `text(name)` its C, `arguments` the number of its arrays, `moved` the bytes of these and
-    `sizes` what it is given in front of them, or, where it was not made before, what is to be done for it. `branches`
-    says whether the text has loads under conditions, which some compilers get wrong; what is searched may have them in
-    any case. Raises ToolchainError where there is no such compiler."""
+    `sizes` what it is given in front of them, or, where it was not made before, what is to be done for it. Raises
+    ToolchainError where there is no such compiler."""
     name = name_of(text)
     how = "as written" if not search else "measured" if o.tune else "ranked"
-    flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain()) if branches or search else ()
+    flags = avoiding(MASKED_LOADS, Options(cc=o.cc).toolchain())
     ranges = {one.name: one.compared for one in sizes}
     key = key_of([name, repr(ranges), *parts(how, flags, o)])
     found = known(key, name, how)
@@ -152,6 +152,7 @@ def loaded(key: str, name: str, how: str, searched: Searched, path: Path) -> Gro
         searched.shared,
         searched.written,
         searched.text,
+        searched.flags,
         path,
         address,
         library,

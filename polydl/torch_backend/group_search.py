@@ -31,6 +31,7 @@ from polydl.base.recursion import deep
 from polydl.base.resources import header_flags
 from polydl.measure import Toolchain
 from polydl.measure.compiler import find_compiler, link_flags, run_compiler
+from polydl.measure.conditional_loads import loads_under_conditions
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import known_strides
 from polydl.options import Options
@@ -73,6 +74,7 @@ class Job:
     how: str
     """`ranked`, `measured`, or `as written`."""
     flags: tuple[str, ...]
+    """Of the compiler, where loads are under conditions that it gets wrong otherwise."""
     cc: str
     threads: int | None
     reassociate: bool
@@ -97,22 +99,28 @@ class Searched:
     """Places where microkernels run."""
     shared: int = 0
     """Nests that share loops with others."""
+    flags: tuple[str, ...] = ()
+    """That the compiler needs for the text: those of the job, or none."""
 
 
 def from_document(said: Any) -> Searched:
     """What `asdict` and JSON made of a `Searched`."""
     return Searched(said["written"], said["text"], tuple(said["variants"]), tuple(said["notes"]), said["kernels"],
-                    said["shared"])  # fmt: skip
+                    said["shared"], tuple(said["flags"]))  # fmt: skip
 
 
 def searched(job: Job) -> Searched:
     """The C of the best variants, kept in the cache. Raises what `optimize` raises."""
     if job.how == "as written":
-        found = Searched(job.written, job.written, (), (), 0)
+        found = Searched(job.written, job.written, (), (), 0, flags=_flags(job, job.written))
     else:
         found = optimized(job)
     TEXTS.write(job.key, json.dumps(asdict(found)).encode())
     return found
+
+
+def _flags(job: Job, text: str) -> tuple[str, ...]:
+    return job.flags if job.flags and loads_under_conditions(text, job.cc, header_flags()) else ()
 
 
 @deep()
@@ -144,8 +152,8 @@ def _optimized(job: Job, space: str, effort: Effort) -> tuple[Result, Told]:
     """What `optimize` makes of a group, and what it warned of."""
     options = Options(
         function=job.name, threads=job.threads, cc=job.cc, reassociate=job.reassociate, fast_math=job.fast_math,
-        top_k=3, cflags=job.flags, sizes={name: range(least, most + 1) for name, (least, most) in job.sizes.items()},
-        space=space, effort=effort,
+        top_k=3, cflags=_flags(job, job.written) if job.how == "measured" else (), space=space, effort=effort,
+        sizes={name: range(least, most + 1) for name, (least, most) in job.sizes.items()},
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -189,16 +197,17 @@ def _searched(job: Job, made: tuple[Result, Told]) -> Searched:
     used = sum(1 for one in chosen for _ in kernels(one.tree))
     shared = sum(1 for one in chosen for part in one.parts if part.merge is not None)
     notes = tuple(dict.fromkeys(str(one.message) for one in told))
-    return Searched(job.written, found.text, tuple(one.id for one in chosen), notes, used, shared)
+    ids, flags = tuple(one.id for one in chosen), _flags(job, found.text)
+    return Searched(job.written, found.text, ids, notes, used, shared, flags)
 
 
-def compiled(job: Job, text: str) -> Path:
-    """The shared object of a text, in the cache where that can be written. Raises ToolchainError."""
+def compiled(job: Job, found: Searched) -> Path:
+    """The shared object of what was searched, in the cache where that can be written. Raises ToolchainError."""
     toolchain: Toolchain = Options(cc=job.cc).toolchain()
     folder = Path(tempfile.mkdtemp(prefix="polydl-torch-group-"))
     source, target = folder / "group.c", folder / "group.so"
-    source.write_text(text + job.entry, encoding="utf-8")
-    arguments: list[str | Path] = [*toolchain.cflags, *job.flags, *header_flags(), *_SHARED, "-o", target, source]
+    source.write_text(found.text + job.entry, encoding="utf-8")
+    arguments: list[str | Path] = [*toolchain.cflags, *found.flags, *header_flags(), *_SHARED, "-o", target, source]
     arguments += link_flags(toolchain)
     done = run_compiler([find_compiler(toolchain), *arguments], _TIMEOUT)
     if not done.ok:
@@ -250,7 +259,7 @@ class Compilers:
         begin = time.perf_counter()
         found = searched(job)
         self._say(job, time.perf_counter() - begin)
-        path = self._threads.submit(compiled, job, found.text)
+        path = self._threads.submit(compiled, job, found)
         if self._timed:
             path.result()
         return lambda: (found, path.result())
@@ -328,7 +337,7 @@ def work() -> None:
 def _answer(job: Job) -> dict[str, object]:
     try:
         found = searched(job)
-        path = compiled(job, found.text)
+        path = compiled(job, found)
     except PolyDLError as error:
         return {"kind": "polydl", "error": str(error)}
     except Exception as error:  # noqa: BLE001  # raised again where the job came from

@@ -28,7 +28,6 @@ from polydl.torch_backend.loop_program import (
     Statement,
     Store,
     When,
-    branches,
     indices,
     statements,
     values,
@@ -91,11 +90,6 @@ class Group:
     index_ranges: tuple[tuple[int, int, int], ...] = ()
     """(number of an input, least, most): what its elements must lie between, or the function reads and writes beyond
     its tensors. Nothing else checks it."""
-
-    @property
-    def branches(self) -> bool:
-        """Whether something is loaded or computed only where a condition holds."""
-        return branches(self.program.body)
 
     @property
     def moved(self) -> int:

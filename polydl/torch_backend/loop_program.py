@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from polydl.model.types import I32, ElementType
-from polydl.torch_backend.loop_index import Chosen, Index, Var
+from polydl.torch_backend.loop_index import Index, Var
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,11 +162,6 @@ def statements(body: tuple[Statement, ...] | list[Statement]) -> Iterator[Statem
             yield from statements(one.body)
 
 
-def branches(body: tuple[Statement, ...] | list[Statement]) -> bool:
-    """Whether something is loaded or computed only where a condition holds."""
-    return any(isinstance(one, When) or any(map(_branches, values(one))) for one in statements(body))
-
-
 def values(one: Statement) -> tuple[Expr, ...]:
     """What a statement computes, without what inner blocks do."""
     match one:
@@ -175,30 +170,6 @@ def values(one: Statement) -> tuple[Expr, ...]:
         case Declare(_, value) if value is not None:
             return (value,)
     return ()
-
-
-def _branches(value: Expr) -> bool:
-    for one in parts(value):
-        if isinstance(one, Load) and any(isinstance(atom, Chosen) for index in one.index for atom, _ in index.terms):
-            return True
-        match one:
-            case Op("?:", (_, *arms), _) if not all(map(_is_at_hand, arms)):
-                return True
-            case Op("&&" | "||", (_, second), _) if not _is_at_hand(second):
-                return True
-    return False
-
-
-def _is_at_hand(value: Expr) -> bool:
-    """Whether nothing is loaded from memory or computed for a value; comparisons of such are as good."""
-    match value:
-        case Const() | At() | Inside():
-            return True
-        case Load(array, _):
-            return not array.shape
-        case Op("<" | "<=" | ">" | ">=" | "==" | "!=" | "!" | "&&" | "||" | "?:", args, _):
-            return all(map(_is_at_hand, args))
-    return False
 
 
 def parts(value: Expr) -> Iterator[Expr]:

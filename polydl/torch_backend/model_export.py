@@ -22,7 +22,6 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from polydl.base import resources
 from polydl.base.errors import InputError, PolyDLError
 from polydl.base.output_files import write, write_bytes
-from polydl.measure.compiler_faults import MASKED_LOADS, avoiding
 from polydl.options import Options
 from polydl.torch_backend import fold, group_code, region_plan
 from polydl.torch_backend.backend_options import BackendOptions, read
@@ -372,11 +371,12 @@ def _write(
         for of, one, tested in zip(sizes.of, sizes.names, sizes.example, strict=True)
     )  # fmt: skip
     toolchain = Options(cc=o.cc).toolchain()
+    flags = dict.fromkeys(flag for step in plan.steps for flag in step.made.code.flags)
     changes = tuple(k for k, i in enumerate(own) if i in found.states.values())
     texts = files(
         Program(
             name, inputs, outputs, weights, own_sizes, size, arena, calls, copies, changes, sized, groups,
-            toolchain.cc, (*toolchain.cflags, *avoiding(MASKED_LOADS, toolchain)), toolchain.ldflags,
+            toolchain.cc, (*toolchain.cflags, *flags), toolchain.ldflags,
             {str(dtype).removeprefix("torch."): value for dtype, value in RELATIVE.items()},
         )
     )  # fmt: skip

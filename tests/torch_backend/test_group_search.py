@@ -46,6 +46,40 @@ def test_a_transposing_copy_runs_in_squares(rows: int) -> None:
     assert "omp parallel for" in found.text
 
 
+def test_flags_against_a_fault_are_for_what_shows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where no load is under a condition the compiler may turn conditions into vectors."""
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    flags = ("-fno-tree-loop-if-convert",)
+    for body, expected in (
+        ("o[i] = a[i] > 3 ? a[i] : 3;", ()),
+        ("o[i] = i % 2 == 0 ? a[i] : 3;", flags),
+        ("{{ float t = 0; if (i >= 2) t = a[i - 2]; o[i] = t; }}", flags),
+    ):
+        assert group_search.searched(replace(job(1, body), how="as written", flags=flags)).flags == expected
+    pool = (
+        "for (int j = 0; j < 56; j++) {{ float m = -9; for (int k = 0; k < 2; k++) for (int l = 0; l < 2; l++)"
+        " m = X > m || X != X ? X : m; o[i][j] = m; }}"
+    ).replace("X", "a[2 * i + k][2 * j + l]")
+    text = job(1, pool).written.replace("i < 4096", "i < 512")
+    text = text.replace("a[restrict 4096]", "a[restrict 1024][112]").replace("o[restrict 4096]", "o[restrict 512][56]")
+    found = group_search.searched(replace(job(1, pool), written=text, flags=flags))
+    assert found.variants
+    assert found.flags == ()
+
+
+@pytest.mark.parametrize("window", [(2, 2, 0), (3, 2, 1)])
+def test_maxima_over_windows_of_small_images_are_right(window: tuple[int, int, int]) -> None:
+    """Their rows are so short that compilers write them out, and conditions at the borders turn into masks."""
+    images = [torch.randint(-9, 9, (2, 3, 2 * n, 2 * n)).float() for n in range(2, 10)]
+    pool = nn.MaxPool2d(*window)
+
+    def pooled(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [pool(one) for one in given]
+
+    found = torch.compile(pooled, backend="polydl", options={"least_work": 0, "groups": 0})(*images)
+    assert all(map(torch.equal, found, pooled(*images)))
+
+
 def test_workers_give_what_this_process_gives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
