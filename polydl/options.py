@@ -87,7 +87,8 @@ class Options:
     )
     threads: int | None = option(
         None,
-        "Threads of the timed runs; default: every core this process may use, or those of --machine.",
+        "Threads of the timed runs; with one, no loop of the code is parallel; default: every core this process may "
+        "use, or those of --machine.",
         (*_RANKING, "collect"),
         metavar="T",
         least=1,

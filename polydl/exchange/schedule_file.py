@@ -50,7 +50,7 @@ def ranking_from_file(source: Scop, path: Path, machine: Machine, threads: int, 
     start = time.perf_counter()
     program = canonical(source, reassociate=o.reassociate, names=statements_of(source, path))
     scop, found = program.scop, program.dependences
-    made = schedule_from_file(scop, path, found, reassociate=o.reassociate)
+    made = schedule_from_file(scop, path, found, reassociate=o.reassociate, parallel=threads > 1)
     estimate = program_estimate(scop, program_tree((made,)), machine, threads)
     variant = Variant.of(Origin(scop, found, o.reassociate, o.scratch), (made,), estimate)
     seconds = time.perf_counter() - start
@@ -71,12 +71,13 @@ def schedule_from_file(
     found: Sequence[Dependence],
     *,
     reassociate: bool,
+    parallel: bool = True,
 ) -> Ordered:
     """Read the schedule of a scop, in the form that the file is about, and check that it is legal.
 
     `found` are all dependences. The file determines the order only: of the loops whose iterations are independent, the
-    outermost run in parallel and the innermost in vectors, whatever the file says. Raises InputError with the place in
-    the file, IllegalVariant for a schedule that breaks a dependence, QuotaExceeded.
+    outermost run in parallel (`parallel`) and the innermost in vectors, whatever the file says. Raises InputError with
+    the place in the file, IllegalVariant for a schedule that breaks a dependence, QuotaExceeded.
     """
     document = read(path, scop.function, scop.span.line)
     try:
@@ -92,7 +93,7 @@ def schedule_from_file(
         raise IllegalVariant(wrong, document.tree.span, "dependences and their names: polydl export", "schedule-files")
     with quota(f"the parallel loops of {scop.function}"):
         links = tuple(Link(d.source, d.target, d.relation) for d in found if d.kind is not Kind.RAR)
-        tree = _concurrent(base, links, done=False)
+        tree = _concurrent(base, links, done=not parallel)
         if broken(scop, scop.statements, tree, found, reassociate=reassociate) is not None:
             tree = base  # in this order a private scalar is needed beyond its iteration
     digest = hashlib.sha256(fingerprint(tree).encode()).hexdigest()[:10]
@@ -267,7 +268,7 @@ def _complete(root: Node, of: Mapping[str, Statement]) -> Node:
 
 def _concurrent(node: Node, links: Links, *, done: bool) -> Node:
     """The tree with its outermost independent loops marked parallel and its innermost ones for vectors. `done` says
-    that a loop further out is parallel."""
+    that a loop further out is parallel, or that none is to be."""
     match node:
         case Leaf() | Kernel() | Copy():
             return node

@@ -52,7 +52,7 @@ from polydl.rewrite.contract import PREFIX
 from polydl.schedule.part_storage import Buffer, part_storage
 from polydl.schedule.part_storage import storage as storage_of
 from polydl.schedule.tree import Sequence as InOrder
-from polydl.schedule.tree import bands, kernels, summed_cut
+from polydl.schedule.tree import bands, in_threads, kernels, summed_cut
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _INT_MAX = 2**31 - 1
@@ -266,7 +266,8 @@ def _written(
     beside.prologue.extend((*writer.functions, *writer.prologue))
     beside.rows.extend(writer.prologue)
     if writer.streams:
-        code += [Pragma("omp parallel"), Evaluate(Invoke("polydl_stream_end", ()))]
+        code += [Pragma("omp parallel")] if in_threads(part) else []
+        code += [Evaluate(Invoke("polydl_stream_end", ()))]
     code += [made.adding(scop, names, helpers)] if made else []
     return code
 

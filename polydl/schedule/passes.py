@@ -12,7 +12,7 @@ from polydl.schedule.innermost_passes import innermost, unrolled, vector_last
 from polydl.schedule.kernels_in_tiles import blocked, packed
 from polydl.schedule.loops import BY_ENTRIES, over_rows
 from polydl.schedule.relations import Links, after, among, coincident, forward, left
-from polydl.schedule.tree import ALONE, Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
+from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Member, Node, Run, Share, statements
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.schedule.uneven import shared_evenly
 
@@ -36,44 +36,48 @@ def merged(node: Node, links: Links) -> Node:
 
 def scheduled(node: Node, links: Links, goal: Goal) -> Node:
     """The tree with parallel, tiled and vector loops, and whole tiles in microkernels."""
-    tree = packed(_outer(node, links, goal, not goal.parallel))
+    tree = packed(_outer(node, links, goal))
     return shared_evenly(tree, {name: one.statement.domain for name, one in goal.of.items()})
 
 
-def _outer(node: Node, links: Links, goal: Goal, done: bool) -> Node:
-    """`done`: a loop further out is parallel already."""
+def _outer(node: Node, links: Links, goal: Goal) -> Node:
     match node:
         case Leaf() | Kernel() | Copy():
             return node
         case InOrder(children):
-            return InOrder(tuple(_outer(c, among(links, frozenset(statements(c))), goal, done) for c in children))
+            return InOrder(tuple(_outer(c, among(links, frozenset(statements(c))), goal) for c in children))
         case Band(members, child):
             if len(members) > 1 and goal.sizes and all(forward(links, m) for m in members):
-                return _tiled(node, links, goal, done)
+                return _tiled(node, links, goal)
             if goal.unroll and len(members) == 1 and (vector := unrolled(node, links, goal)) is not None:
-                strip = replace(_tile(members[0], _STRIP), run=Run.SERIAL if done else Run.PARALLEL)
+                strip = _on_threads(_tile(members[0], _STRIP), goal)
                 return Band((strip,), vector)
-            if not done:
-                independent = [m for m in members if coincident(links, m)]
-                legal = len(members) == 1 or all(forward(links, m) for m in members)
-                if independent and legal:
-                    first = independent[0]
-                    rest = tuple(m for m in members if m is not first)
-                    inner = Band(rest, child) if rest else child
-                    rows = over_rows((goal.of[s].statement for s in first.affs), first.affs)
-                    top = replace(first, run=Run.PARALLEL, share=Share(schedule=BY_ENTRIES) if rows else ALONE)
-                    return Band((top,), innermost(inner, left(links, first), goal.inside((top,))))
-                apart = _distributed(node, links, goal) if legal else None
-                if apart is not None:
-                    return _outer(apart, links, goal, done)
-                head = members[0]
-                if len(members) > 1:
-                    return Band(
-                        (head,), _outer(Band(members[1:], child), left(links, head), goal.inside((head,)), done)
-                    )
-                if has_loops(child):
-                    return Band((head,), _outer(child, left(links, head), goal.inside((head,)), done))
+            independent = [m for m in members if coincident(links, m)]
+            legal = len(members) == 1 or all(forward(links, m) for m in members)
+            if independent and legal:
+                first = independent[0]
+                rest = tuple(m for m in members if m is not first)
+                inner = Band(rest, child) if rest else child
+                if not goal.parallel and not has_loops(inner):
+                    return innermost(node, links, goal)  # no threads: it is left for vectors
+                top = _on_threads(first, goal)
+                if over_rows((goal.of[s].statement for s in first.affs), first.affs) and goal.parallel:
+                    top = replace(top, share=Share(schedule=BY_ENTRIES))
+                return Band((top,), innermost(inner, left(links, first), goal.inside((top,))))
+            apart = _distributed(node, links, goal) if legal else None
+            if apart is not None:
+                return _outer(apart, links, goal)
+            head = members[0]
+            if len(members) > 1:
+                return Band((head,), _outer(Band(members[1:], child), left(links, head), goal.inside((head,))))
+            if has_loops(child):
+                return Band((head,), _outer(child, left(links, head), goal.inside((head,))))
             return innermost(node, links, goal)
+
+
+def _on_threads(member: Member, goal: Goal) -> Member:
+    """A loop that all threads share, if there are several."""
+    return replace(member, run=Run.PARALLEL) if goal.parallel else member
 
 
 def _distributed(node: Band, links: Links, goal: Goal) -> InOrder | None:
@@ -114,28 +118,27 @@ def _tile(member: Member, size: int) -> Member:
     return replace(member, affs={s: isl.floor_div(a, size) for s, a in member.affs.items()}, tile=size)
 
 
-def _tiled(node: Band, links: Links, goal: Goal, done: bool) -> Node:
+def _tiled(node: Band, links: Links, goal: Goal) -> Node:
     if goal.unroll:
         node = vector_last(node, goal)
     small = [_tile(m, _size(goal, i)) for i, m in enumerate(node.members) if _size(goal, i) > 1]
     if goal.outer > 1:
         large = replace(goal, sizes=tuple(size * goal.outer if size > 1 else size for size in goal.sizes), outer=1)
-        return _tiles(node, small, links, large, done)
-    return _tiles(node, (), links, goal, done)
+        return _tiles(node, small, links, large)
+    return _tiles(node, (), links, goal)
 
 
-def _tiles(node: Band, below: Sequence[Member], links: Links, goal: Goal, done: bool) -> Node:
+def _tiles(node: Band, below: Sequence[Member], links: Links, goal: Goal) -> Node:
     """The band with loops over tiles around it; `below`: loops over smaller tiles inside of those."""
     cut = [(m, _tile(m, _size(goal, i))) for i, m in enumerate(node.members) if _size(goal, i) > 1]
     tiles = [tile for _, tile in cut]
-    if not done:
-        independent = next((tile for member, tile in cut if coincident(links, member)), None)
-        if independent is not None:
-            tiles = [replace(independent, run=Run.PARALLEL), *(t for t in tiles if t is not independent)]
-        elif len(tiles) > 1:
-            tiles = _wavefront(tiles, goal)
-        else:
-            return innermost(node, links, goal)
+    independent = next((tile for member, tile in cut if coincident(links, member)), None)
+    if independent is not None:
+        tiles = [_on_threads(independent, goal), *(t for t in tiles if t is not independent)]
+    elif len(tiles) < 2:
+        return innermost(node, links, goal)
+    elif goal.parallel:
+        tiles = _wavefront(tiles, goal)
     inside = {id(m.key): m.tile for m in (below or [tile for _, tile in cut])}
     jammed = unrolled(node, links, goal, inside) if goal.unroll else None
     body = jammed or innermost(node, links, goal)

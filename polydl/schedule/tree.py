@@ -439,3 +439,8 @@ def bands(node: Node) -> Iterator[Band]:
         yield node
     for below in subtrees(node):
         yield from bands(below)
+
+
+def in_threads(node: Node) -> bool:
+    """Whether a tree has parallel loops."""
+    return any(member.run is Run.PARALLEL for band in bands(node) for member in band.members)

@@ -97,11 +97,17 @@ def made(scop: Scop, of: Mapping[str, Moving], links: Links, base: Node, how: Sc
 
 
 def as_written(
-    scop: Scop, statements: Sequence[Statement], found: Sequence[Dependence], *, reassociate: bool, unroll: bool = False
+    scop: Scop,
+    statements: Sequence[Statement],
+    found: Sequence[Dependence],
+    *,
+    reassociate: bool,
+    unroll: bool = False,
+    parallel: bool = True,
 ) -> Ordered:
-    """Consecutive statements with loops as they are written, the outermost independent one of them parallel; `unroll`:
-    see `Schedule`. `found`: the dependences of the scop. Raises QuotaExceeded."""
-    how = Schedule("written", unroll=unroll)
+    """Consecutive statements with loops as they are written, the outermost independent one of them parallel unless
+    `parallel` is false; `unroll`: see `Schedule`. `found`: the dependences of the scop. Raises QuotaExceeded."""
+    how = Schedule("written", parallel=parallel, unroll=unroll)
     links = direct(scop, statements, found)
     tree = made(scop, moving(scop, statements), links, written(statements), how, reassociate=reassociate)
     return Ordered.scheduled(statements, how, tree)
@@ -196,6 +202,8 @@ def candidates(
     trees: dict[str, tuple[Schedule, Prepared]] = {}
     of = moving(scop, statements)
     ways = _ways(scop, statements, machine, tilings, reassociate=reassociate)[: effort.ways]
+    if estimator.threads == 1:
+        ways = [structs.replace(way, parallel=False) for way in ways]
     tried: set[tuple[str, Schedule]] = set()
     count = 0
     strict = partial(_strict, scop, statements, found, links, given_up)

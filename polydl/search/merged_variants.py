@@ -128,7 +128,7 @@ def _bases(ranked: Sequence[Variant]) -> Iterator[Variant]:
             return
 
 
-def _untiled(part: Ordered, base: Variant) -> Ordered:
+def _untiled(part: Ordered, base: Variant, threads: int) -> Ordered:
     """A part of a variant; where it is a region whose outermost loops are over tiles, or otherwise such that no
     neighbour can have them in common, its statements with loops as they are written."""
     if part.loops is not None or shareable(part.tree):
@@ -136,7 +136,7 @@ def _untiled(part: Ordered, base: Variant) -> Ordered:
     found, reassociate = base.origin.dependences, base.origin.reassociate
     try:
         with quota(f"{part.name} as it is written", STEP):
-            made = as_written(base.program, part.statements, found, reassociate=reassociate)
+            made = as_written(base.program, part.statements, found, reassociate=reassociate, parallel=threads > 1)
     except QuotaExceeded:
         return part  # which says itself why its loops are not shared
     return made if part.rows is None else made.after(Vectorize(part.rows.stream, part.rows.keep_order))
@@ -196,7 +196,7 @@ class _Sharing:
     def shared(self, stretch: Stretch, size: int, apart: WhyApart) -> Mapping[int, Ordered]:
         """By place the parts of a stretch with shared loops (`made`); none where that can't be."""
         for place in stretch.places:
-            self.own.setdefault(place, _untiled(self.base.parts[place], self.base))
+            self.own.setdefault(place, _untiled(self.base.parts[place], self.base, self.estimator.threads))
         try:
             made = self.made(stretch, size)
         except Apart as why:

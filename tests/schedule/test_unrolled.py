@@ -71,10 +71,12 @@ def test_a_compiler_is_not_asked_to_put_many_vectors_together(
 def test_a_thousand_statements_are_written_out_at_most(tmp_path: Path) -> None:
     """Short loops around few statements are; the instances of many would be a text that no compiler is quick with."""
     for count, copies in ((4, True), (40, False)):
-        lines = " ".join(f"c{k}[i][j] = a[i][j] * {k + 1};" for k in range(count))
-        arrays = ", ".join(f"float c{k}[restrict 64][32]" for k in range(count))
+        lines = " ".join(f"c{k}[t][i][j] = a[i][j] * {k + 1};" for k in range(count))
+        arrays = ", ".join(f"float c{k}[restrict 9][64][32]" for k in range(count))
         text = f"void f(const float a[restrict 64][32], {arrays}) {{ "
-        text += f"for (int j = 0; j < 32; j++) for (int i = 0; i < 64; i++) {{ {lines} }} }}"
+        text += (
+            f"for (int t = 0; t < 9; t++) for (int j = 0; j < 32; j++) for (int i = 0; i < 64; i++) {{ {lines} }} }}"
+        )
         scop = scop_from(tmp_path, text)
         links = direct(scop, scop.statements, dependences(scop, reads=False))
         how = Schedule("written", (), parallel=False, unroll=True)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import polydl
-from polydl.base.effort import Effort
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.schedule.check import check
 from polydl.search.region_choice import chained
-from polydl.search.sizes.code import EverySize
+from polydl.search.sizes.code import EverySize, Setting
 from polydl.search.sizes.lanes import candidates_in_lanes
+from polydl.target import preset
 from tests.oracle.native import compile_c
 from tests.search.test_partial_sums import bases
 
@@ -43,8 +43,10 @@ def test_each_lane_runs_the_chain(name: str, tmp_path: Path) -> None:
     text = source(CHAINS[name])
     base, program = bases(tmp_path, text)
     assert chained(base.scop, base.scop.statements)
-    found, left_out = candidates_in_lanes(base, Effort(), reassociate=False)
+    found, left_out = candidates_in_lanes(base, Setting(preset("epyc-zen4"), 2, reassociate=False))
     assert len(found) == 2 and not left_out
+    alone, _ = candidates_in_lanes(base, Setting(preset("epyc-zen4"), 1, reassociate=False))
+    assert [one.recipe for one in alone] == [found[1].recipe]
     original = compile_c([text], FLAGS)
     for one, parallel in zip(found, (True, False), strict=True):
         assert check(one.base.scop, one.tree, one.base.dependences, reassociate=False) is None
@@ -74,7 +76,7 @@ ALONE = {
 def test_what_suits_no_lanes(name: str, tmp_path: Path) -> None:
     base, _ = bases(tmp_path, source(ALONE[name]))
     assert chained(base.scop, base.scop.statements) == ("more iterations" in name)
-    assert candidates_in_lanes(base, Effort(), reassociate=True) == ([], [])
+    assert candidates_in_lanes(base, Setting(preset("epyc-zen4"), 2)) == ([], [])
 
 
 @pytest.mark.few_sizes

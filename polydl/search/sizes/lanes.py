@@ -8,34 +8,32 @@ inner loop by itself. What is searched for known sizes writes short chains out, 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
 from polydl.model import isl
 from polydl.model.isl import quota
 from polydl.schedule.resized import on_one_thread
 from polydl.schedule.tree import Node, Run, bands
 from polydl.search.candidates import as_written
+from polydl.search.sizes.code import Setting
 from polydl.search.sizes.partial_sums import together
 from polydl.search.sizes.searched_families import Base, Candidate
 
 
-def candidates_in_lanes(base: Base, effort: Effort, *, reassociate: bool) -> tuple[list[Candidate], list[str]]:
+def candidates_in_lanes(base: Base, setting: Setting) -> tuple[list[Candidate], list[str]]:
     """The program in the order as written, with vector loops around others, on all threads and on one; none where no
     loop suits that. And what was left out, with the reason."""
     try:
-        with quota("vector loops around others for every size", effort.operations):
+        with quota("vector loops around others for every size", setting.effort.operations):
             parts = tuple(
-                as_written(base.scop, group, base.dependences, reassociate=reassociate, unroll=True)
+                as_written(base.scop, group, base.dependences, reassociate=setting.reassociate, unroll=True)
                 for group in together(base.scop)
             )
     except (QuotaExceeded, isl.Error) as error:
         return [], [f"vector loops around others: {error}"]
     if not any(runs_lanes(part.tree) for part in parts):
         return [], []
-    one = Candidate(base, parts)
-    return [one, replace(one, parts=tuple(map(on_one_thread, parts)))], []
+    alone = Candidate(base, tuple(map(on_one_thread, parts)))
+    return [Candidate(base, parts), alone] if setting.threads > 1 else [alone], []
 
 
 def runs_lanes(node: Node) -> bool:

@@ -106,7 +106,7 @@ def every_size_of_searched(
     """
     base = Base(symbolic.program.scop, symbolic.program.dependences, symbolic.nests)
     candidates, left_out = candidates_for(base, variants, setting)
-    more = [candidates_in_lanes(base, setting.effort, reassociate=setting.reassociate)]
+    more = [candidates_in_lanes(base, setting)]
     if setting.reassociate and setting.threads > 1:
         more.append(candidates_in_rounds(base, setting.effort))
     for found, too_much in more:
