@@ -20,6 +20,7 @@ from polydl.torch_backend import (
     fold,
     graph_assembly,
     graph_layouts,
+    group_check,
     group_code,
     region_plan,
     region_timing,
@@ -392,13 +393,21 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
             made.setdefault(number, [])
             try:
                 code = waits[named[id(group)]]()
-                made[number].append(Made(group, code))
+                made[number].append(_proved(Made(group, code)))
             except Exception as error:  # noqa: BLE001  # as above
                 fails(group, error)
                 continue
             why = None if o.strict or code.how != "ranked" else _faster_in_pytorch(group, code)
             if why is not None:
                 failed.nodes.update((node, reason(node, why)) for node in group.nodes)
+    return made
+
+
+def _proved(made: Made) -> Made:
+    """A group with its code. Raises PolyDLError where that computes other values than eager PyTorch."""
+    told = None if made.group.sizes else group_check.difference(made)
+    if told is not None:
+        raise PolyDLError(f"its code computes other values than eager PyTorch: {told}")
     return made
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from polydl.torch_backend.graph_levels import units
 from polydl.torch_backend.graph_values import value_of
@@ -27,10 +28,10 @@ def seconds(
 ) -> tuple[float, float]:
     """Median seconds of a region's function, which takes the tensors `read` and gives those `made`, and of its nodes in
     eager PyTorch, timed in turns, on inputs of random floats and of zeros elsewhere."""
-    inputs = [_input(node) for node in read]
     eager = _eager(read, made, nodes)
-    ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(inputs)))
-    with torch.no_grad():
+    with unset_fake_temporarily(), torch.no_grad():  # while torch compiles, its tensors have no memory
+        inputs = [_input(node) for node in read]
+        ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(inputs)))
         times = [max(1, int(_LEAST / max(_sample(way, 2), 1e-7))) for way in ways]
         samples = [[_sample(way, n) for way, n in zip(ways, times, strict=True)] for _ in range(_ROUNDS)]
     mine, theirs = (statistics.median(column) for column in zip(*samples, strict=True))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from polydl.torch_backend import call_extension, graph_assembly, region_plan
+from polydl.torch_backend import call_extension, graph_assembly, group_check, region_plan
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.decompositions import pad_in_eager
 from polydl.torch_backend.fold import Part
@@ -102,6 +102,10 @@ def _planned(
         return for_all_sizes(sizes.names, sizes.fit(), rest, lowerings)
 
     found = planned(graphs, static, o, lowerings, module, together)
+    for one in (one for made in found.built.made.values() for one in made):
+        told = group_check.difference(replace(one, group=at(one.group, sizes.points[0])), sizes.points[0])
+        if told is not None:
+            raise DiffersError(f"the code for all sizes computes other values than eager PyTorch: {told}")
     _with_sizes(found, sizes.fit(_PREFIX))
     return sizes, found, graphs[0]
 

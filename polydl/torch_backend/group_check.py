@@ -1,0 +1,182 @@
+"""Runs the code of a group once beside its operators in eager PyTorch, before any graph uses it.
+
+What was taken by its estimate has run nowhere: an error in its loops, in their schedule or in the compiler would be
+found by whoever reads the model's results. The operators are run on small whole numbers of both signs, of which sums of
+products are exact in any order, and on numbers in [0.5, 1.5), where every function is defined and there are no ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from polydl.torch_backend import calls_in_python, graph_assembly, region_plan
+from polydl.torch_backend.graph_levels import Region
+from polydl.torch_backend.graph_values import value_of
+from polydl.torch_backend.node_kinds import is_view
+from polydl.torch_backend.region_plan import Made
+from polydl.torch_backend.support import is_getitem
+
+_TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
+"""By type, of an element's magnitude plus the median of all: what other orders of sums and other functions may differ
+by. Code that is wrong is not wrong by as little."""
+_LEAST = 1e-3
+"""That the median counts for at least: sums of numbers of both signs may be zero but for their rounding."""
+_FLIPS = 0.01
+"""Part of the whole numbers made of floats that may differ: where a rounding, a comparison or an extreme is decided by
+the last bit. Of less than a hundred elements none."""
+_MOST_BYTES = 1 << 30
+"""Of a group's tensors, from which on it is not run: memory may be short, and each run takes seconds."""
+_PERIOD = 65537
+"""Elements after which data repeat: drawing so many takes no time, and a prime is no multiple of a tensor's sizes."""
+
+_UNCHECKED = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in ("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
+)  # fmt: skip
+"""Operators that write wherever their tensors of indices say in eager PyTorch, and whose loops take it that these came
+from the operator before: no data that are drawn will do."""
+
+_checked: set[str] = set()
+"""Keys of code that was run in this process."""
+
+
+def difference(made: Made, sizes: Sequence[int] = ()) -> str | None:
+    """How the results of a group's code differ from those of its operators in eager PyTorch; None if they do not, or if
+    the code was checked before. The group's tensors have numbers for sizes; `sizes` are those that its code takes."""
+    group, key = made.group, made.code.key
+    if key in _checked or group.moved > _MOST_BYTES:
+        return None
+    if any(getattr(node.target, "overloadpacket", None) in _UNCHECKED for node in group.nodes):
+        return None
+    if 0 in (size for value in (*group.inputs, *group.outputs) for size in value.sizes):
+        return None
+    with unset_fake_temporarily(), torch.no_grad():  # while torch compiles, its tensors have no memory
+        told = _difference(made, sizes)
+    if told is None:
+        _checked.add(key)
+    return told
+
+
+def _difference(made: Made, sizes: Sequence[int]) -> str | None:
+    group = made.group
+    outputs = tuple(value.node for value in group.outputs)
+    plan = region_plan.planned(Region(group.nodes, outputs), [made])
+    run, _ = graph_assembly.region(graph_assembly.data_of(plan), [made.code], calls_in_python)
+    read = tuple(value.node for value in plan.inputs)
+    ranges = {group.inputs[position].node: (least, most) for position, least, most in group.index_ranges}
+    order = tuple(_operators(outputs, frozenset((*group.nodes, *outputs)), frozenset(read)))
+    wholes = all(not value.dtype.is_floating_point for value in group.inputs)
+    tolerance = max((_TOLERANCE[one] for one in _types((*order, *read)) if one in _TOLERANCE), default=0.0)
+    generator = torch.Generator().manual_seed(0)  # torch's own stays as it is
+    for draw in (_small, _positive):
+        given = {node: _tensor(node, ranges.get(node), draw, generator) for node in _leaves(order, read)}
+        inputs = [given[node] for node in read]
+        expected = _eager(order, outputs, given)
+        before = [one.clone() for one in inputs]
+        found = run(*inputs, *([torch.tensor(sizes)] if group.sizes else ()))
+        for node, one, other in zip(read, inputs, before, strict=True):
+            if not torch.equal(one, other):
+                return f"it changes its input {node.name}"
+        each = (found,) if len(outputs) == 1 else found
+        for node, mine, theirs in zip(outputs, each, expected, strict=True):
+            exact = draw is _small or wholes
+            told = _compared(mine, theirs, tolerance, exact=exact)
+            if told is not None:
+                return f"{node.name} {told}"
+    return None
+
+
+Draw = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
+
+
+def _small(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return torch.randint(-3, 4, (count,), generator=generator).to(dtype)
+
+
+def _positive(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    if not dtype.is_floating_point:
+        return torch.randint(0, 4, (count,), generator=generator).to(dtype)
+    return torch.rand(count, generator=generator).add_(0.5).to(dtype)
+
+
+def _tensor(node: fx.Node, ends: tuple[int, int] | None, draw: Draw, generator: torch.Generator) -> torch.Tensor:
+    """Data for a tensor of the graph, between `ends` where it is one of indices."""
+    value = value_of(node)
+    count = min(value.elements, _PERIOD)
+    if ends is not None:
+        part = torch.randint(ends[0], ends[1] + 1, (count,), generator=generator).to(value.dtype)
+    elif value.dtype is torch.bool:
+        part = torch.randint(0, 2, (count,), generator=generator).to(torch.bool)
+    else:
+        part = draw(count, value.dtype, generator)
+    times = -(-value.elements // count)
+    return part.repeat(times)[: value.elements].as_strided(value.sizes, value.strides)
+
+
+def _operators(outputs: Sequence[fx.Node], members: frozenset[fx.Node], read: frozenset[fx.Node]) -> Iterator[fx.Node]:
+    """The operators of a group and the views that they read through, each behind what it reads."""
+    done = set(read)
+    pending = [(node, False) for node in reversed(outputs)]
+    while pending:
+        node, ready = pending.pop()
+        if ready:
+            yield node
+        elif (
+            node not in done
+            and node.op == "call_function"
+            and (node in members or is_view(node) or (is_getitem(node) and node.args[0] in members))
+        ):
+            done.add(node)
+            pending.append((node, True))
+            pending += [(one, False) for one in node.all_input_nodes]
+
+
+def _leaves(order: Sequence[fx.Node], read: Sequence[fx.Node]) -> Sequence[fx.Node]:
+    """What the operators read that none of them makes: the code's inputs, and tensors whose sizes alone matter."""
+    made = frozenset(order)
+    return tuple(dict.fromkeys([*read, *(one for node in order for one in node.all_input_nodes if one not in made)]))
+
+
+def _eager(
+    order: Sequence[fx.Node], outputs: Sequence[fx.Node], given: Mapping[fx.Node, torch.Tensor]
+) -> list[torch.Tensor]:
+    values: dict[fx.Node, Any] = dict(given)
+    for node in order:
+        args = fx.node.map_arg(node.args, values.__getitem__)
+        kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
+        assert callable(node.target)
+        values[node] = node.target(*args, **kwargs)
+    return [values[node] for node in outputs]
+
+
+def _types(nodes: Iterable[fx.Node]) -> Iterator[torch.dtype]:
+    """The types of elements that pass between operators: results are as exact as the least exact of them."""
+    for node in nodes:
+        value = node.meta["val"]
+        yield from (one.dtype for one in (value if isinstance(value, list | tuple) else [value]) if one is not None)
+
+
+def _compared(mine: torch.Tensor, theirs: torch.Tensor, tolerance: float, *, exact: bool) -> str | None:
+    """How results differ from those of eager PyTorch, a clause; None if they do not. Elements that are infinite or no
+    number in eager PyTorch are left out: where a sum overflows depends on its order."""
+    if theirs.dtype.is_floating_point:
+        expected, found = theirs.double(), mine.double()
+        finite = expected.isfinite()
+        magnitudes = expected[finite & (expected != 0)].abs()
+        typical = max(_LEAST, float(magnitudes.median()) if magnitudes.numel() else 0.0)
+        near = (found - expected).abs() <= tolerance * (expected.abs() + typical)
+        wrong = finite & ~near
+        allowed = 0
+    else:
+        wrong = mine != theirs
+        allowed = 0 if exact else int(_FLIPS * theirs.numel())
+    count = int(wrong.sum())
+    if count <= allowed:
+        return None
+    place = tuple(wrong.nonzero()[0].tolist())
+    return f"differs in {count} of {wrong.numel()} elements, at {list(place)} it is {mine[place]}, not {theirs[place]}"
