@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from polydl.torch_backend import calls_in_python, graph_assembly, region_plan
@@ -34,12 +35,12 @@ _MOST_BYTES = 1 << 30
 _PERIOD = 65537
 """Elements after which data repeat: drawing so many takes no time, and a prime is no multiple of a tensor's sizes."""
 
-_UNCHECKED = frozenset(
-    getattr(torch.ops.aten, name)
-    for name in ("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
-)  # fmt: skip
-"""Operators that write wherever their tensors of indices say in eager PyTorch, and whose loops take it that these came
-from the operator before: no data that are drawn will do."""
+_UNCHECKED = frozenset((
+    "aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward",
+    "aten::scatter", "aten::index_put", "polydl::linear_blocks",
+))  # fmt: skip
+"""Operators whose tensors of indices no data that are drawn stand for: they came from the operator before, must begin
+segments, or must name no place twice."""
 
 _checked: set[str] = set()
 """Keys of code that was run in this process."""
@@ -51,7 +52,7 @@ def difference(made: Made, sizes: Sequence[int] = ()) -> str | None:
     group, key = made.group, made.code.key
     if key in _checked or group.moved > _MOST_BYTES:
         return None
-    if any(getattr(node.target, "overloadpacket", None) in _UNCHECKED for node in group.nodes):
+    if any(isinstance(node.target, OpOverload) and node.target._schema.name in _UNCHECKED for node in group.nodes):
         return None
     if 0 in (size for value in (*group.inputs, *group.outputs) for size in value.sizes):
         return None
