@@ -74,6 +74,8 @@ def sizes_of(gm: fx.GraphModule, inputs: Sequence[Any], far: int) -> GraphSizes:
     if any(isinstance(node.meta.get("val"), torch.SymFloat | torch.SymBool) for node in nodes):
         raise DiffersError("a number among the inputs changes")
     numbers = [one.node for node in gm.graph.nodes for one in _changing(node.meta.get("val"))]
+    if not numbers:
+        raise DiffersError("no size of a tensor changes")
     expressions = dict.fromkeys(one.expr for one in numbers)
     symbols = tuple(sorted({symbol for one in expressions for symbol in one.free_symbols}, key=str))
     places = tuple(_place(symbol, nodes) for symbol in symbols)

@@ -28,10 +28,14 @@ def seconds(
 ) -> tuple[float, float]:
     """Median seconds of a region's function, which takes the tensors `read` and gives those `made`, and of its nodes in
     eager PyTorch, timed in turns, on inputs of random floats and of zeros elsewhere."""
-    eager = _eager(read, made, nodes)
+    inside = frozenset(nodes)
+    # Of some tensors, the sizes alone matter: the code does not read them.
+    taken = tuple(dict.fromkeys([*read, *(one for node in nodes for one in node.all_input_nodes if one not in inside)]))
+    eager = _eager(taken, made, nodes)
     with unset_fake_temporarily(), torch.no_grad():  # while torch compiles, its tensors have no memory
-        inputs = [_input(node) for node in read]
-        ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(inputs)))
+        given = [_input(node) for node in taken]
+        inputs = given[: len(read)]
+        ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(given)))
         times = [max(1, int(_LEAST / max(_sample(way, 2), 1e-7))) for way in ways]
         samples = [[_sample(way, n) for way, n in zip(ways, times, strict=True)] for _ in range(_ROUNDS)]
     mine, theirs = (statistics.median(column) for column in zip(*samples, strict=True))
