@@ -7,6 +7,7 @@ condition: a loop that ends at different places is not turned into vectors, nor 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,22 +23,29 @@ from polydl.frontend.text.scan import SourceText
 _MOST_UNROLLED = 16
 """Iterations up to which gcc may write a loop out, and make vectors of the loop around it (its parameter
 max-completely-peel-times)."""
+_VECTOR = re.compile(r"\b__m(?:128|256|512|mask\d)\w*")
+"""Types of vectors and of their masks, of a compiler's own headers."""
+_NAMED_VECTOR = re.compile(r"typedef\s+__m\w+\s+(\w+)\s*;|typedef\s+\w+\s+(\w+)\s+__attribute__\s*\(\(\s*vector_size")
+_INTRINSIC = "_mm"
+"""What names of functions on vectors begin with."""
 _JUMPS = (c_ast.Continue, c_ast.Break, c_ast.Goto, c_ast.Switch)
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
 _CHANGES = ("++", "--", "p++", "p--")
 
 
 def loads_under_conditions(text: str, cc: str, flags: Sequence[str]) -> bool:
-    """Whether a C file has such a load; `flags`: of the preprocessor `cc -E`. True also of one that cannot be read, as
-    code with vector types: what follows from that costs time and no more."""
-    source = SourceText("<text>", text)
+    """Whether a C file has such a load; `flags`: of the preprocessor `cc -E`. True also of one that cannot be read:
+    what follows from that costs time and no more."""
+    types = sorted(set(_VECTOR.findall(text)))  # their header is not read
+    source = SourceText("<text>", "".join(f"typedef int {name};\n" for name in types) + text)
     try:
         unit = parse(source, [], preprocess(source, [], flags, ".", cc), bodies=True)
     except PolyDLError:
         return True
     functions = {one.decl.name: one.body for one in unit.externals if isinstance(one, c_ast.FuncDef)}
     own = {one.name for one in unit.externals if isinstance(one, c_ast.Decl)}
-    return bool(unit.unread) or _File(functions, own).found
+    made = {name for found in _NAMED_VECTOR.findall(text) for name in found if name}
+    return bool(unit.unread) or _File(functions, own, {*types, *made}).found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +55,22 @@ class _Loop:
     changed: frozenset[str]
     """The variables that may differ between its iterations, once all loops inside are written out."""
     vectors: bool
-    """Whether compilers may turn it into vectors: no loop inside is too long to be written out."""
+    """Whether compilers may turn it into vectors: it has none yet, and no loop inside is too long to be written out."""
 
 
 class _File:
     """The functions of a file, which compilers may expand where they are called."""
 
-    def __init__(self, functions: Mapping[str, Any], own: Collection[str]) -> None:
+    def __init__(self, functions: Mapping[str, Any], own: Collection[str], vectors: Collection[str] = ()) -> None:
+        self._vectors = frozenset(vectors)
+        """Types of vectors."""
         self._own = own
         """Variables of the file, which are in memory."""
         self._functions = functions
         calls = {name: _called(body) & functions.keys() for name, body in functions.items()}
+        self._with_vectors = {name for name, body in functions.items() if self._names_vectors(body)}
+        while more := {name for name in calls if calls[name] & self._with_vectors} - self._with_vectors:
+            self._with_vectors |= more
         self._reading = {name for name, body in functions.items() if any(self.reads(body))}
         while more := {name for name in calls if calls[name] & self._reading} - self._reading:
             self._reading |= more
@@ -70,23 +83,32 @@ class _File:
     def found(self) -> bool:
         """Whether a function has a load under a condition. In one that loops call, all that it is given may change."""
         return any(
-            self._found(body, (_Loop(_names(body), _short(body)),) if name in self._in_loops else ())
+            self._found(body, (_Loop(_names(body), self._may_be_vectors(body)),) if name in self._in_loops else ())
             for name, body in self._functions.items()
         )
 
     def _found(self, node: Any, loops: tuple[_Loop, ...], alone: bool = False) -> bool:
         """Whether there is such a load in code inside of loops, outermost first. `alone`: it is all that the innermost
         one does, so that the two may change places."""
-        if loops and isinstance(node, _JUMPS):
+        if isinstance(node, _JUMPS) and any(loop.vectors for loop in loops):
             return True
         if isinstance(node, _LOOPS):
             changed = _changed(node) | (loops[-1].changed if alone else frozenset())
             alone = isinstance(_only(node.stmt), c_ast.For)
-            return self._found(node.stmt, (*loops, _Loop(changed, _short(node.stmt))), alone)
+            return self._found(node.stmt, (*loops, _Loop(changed, self._may_be_vectors(node.stmt))), alone)
         condition, arms = _choice(node)
         if arms and self._changes(condition, loops) and self._loads(condition, arms):
             return True
         return any(self._found(child, loops, alone) for _, child in node.children())
+
+    def _may_be_vectors(self, code: Any) -> bool:
+        """Whether a loop around some code may be turned into vectors."""
+        return _short(code) and not _called(code) & self._with_vectors and not self._names_vectors(code)
+
+    def _names_vectors(self, code: Any) -> bool:
+        """Whether code has variables that are vectors, or calls functions of the compiler's on them."""
+        types = {name for one in _every(code) if isinstance(one, c_ast.IdentifierType) for name in one.names}
+        return bool(types & self._vectors) or any(name.startswith(_INTRINSIC) for name in _called(code))
 
     def _changes(self, condition: Any, loops: tuple[_Loop, ...]) -> bool:
         """Whether a condition may differ between iterations of a loop that may be turned into vectors. (gcc 12.2 takes

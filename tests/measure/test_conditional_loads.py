@@ -74,6 +74,36 @@ def test_long_loops_inside_keep_a_loop_from_vectors() -> None:
     assert not found(HEAD.format(name="f") + "{" + around % 17 + "}")
 
 
+VECTORS = """
+#include <immintrin.h>
+typedef __m256 eight;
+typedef float four __attribute__((vector_size(16)));
+static inline eight chosen(int rows, const float *p)
+{
+    for (int i = 0; i < 4; i++) {
+        if (i >= rows) continue;
+        if (i > 1) return _mm256_loadu_ps(p + i);
+    }
+    return _mm256_setzero_ps();
+}
+void f(const float *restrict a, const float *restrict b, float *restrict o)
+{
+    for (int j = 0; j < 9; j++) {
+        eight x = chosen(j, a);
+        _mm256_storeu_ps(o, x);
+        if (j > 3) { four y; __builtin_memcpy(&y, b + j, 16); }
+    }
+    for (int j = 0; j < 64; j++) { float t = b[j]; o[j] = %s; }
+}
+"""
+
+
+def test_what_is_in_vectors_is_not_made_into_vectors() -> None:
+    """Code with vectors of its own, as that of microkernels: loads under conditions beside it are found."""
+    assert not found(VECTORS % "t < 0 ? 0 : t")
+    assert found(VECTORS % "t < 0 ? 0 : a[j]")
+
+
 def test_what_cannot_be_read_may_have_such_loads() -> None:
     assert found("void f(void) { no C at all }")
     assert found('#include "no_such_header.h"\n')
