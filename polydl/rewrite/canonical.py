@@ -113,9 +113,10 @@ def canonical(
     order += [first_iterations] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
+        order += [results_of_blocks] if reassociate else []
         order += [columns]
         order += [lambda one: strips(one, reassociate=reassociate)]
-        order += [results_of_blocks, terms_apart] if reassociate else []
+        order += [terms_apart] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]

@@ -117,3 +117,37 @@ def test_the_same_is_computed(body: str, threads: int) -> None:
         o = np.full_like(a, np.nan)
         compiled(a, o)
         np.testing.assert_allclose(o, expected(body, a.astype(np.float64)), rtol=1e-3, atol=1e-4)
+
+
+DEPTHWISE = """
+void f(const float a[10][11][16], const float w[3][3][16], const float b[16], float o[restrict 8][9][16])
+{
+#pragma scop
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 9; x++)
+            for (int c = 0; c < 16; c++) {
+                float sum = 0;
+                for (int l = 0; l < 3; l++)
+                    for (int m = 0; m < 3; m++)
+                        sum += a[y + l][x + m][c] * w[l][m][c];
+                float biased = sum + b[c];
+                float least = biased < 0 ? 0 : biased;
+                o[y][x][c] = least > 6 ? 6 : least;
+            }
+#pragma endscop
+}
+"""
+
+
+def test_what_follows_sums_in_registers_ends_their_blocks() -> None:
+    """Scalars between such sums and the results need no rows: they are part of what is done to each sum."""
+    assert steps(scop_of(DEPTHWISE)) == []
+    sums, result = canonical(scop_of(DEPTHWISE)).scop.statements[-2:]
+    assert [a.array for a in result.accesses if not a.write].count(sums.target.array) >= 1
+    kernel = polydl.compile(DEPTHWISE, {}, tune=False)
+    rng = np.random.default_rng(0)
+    a, w, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((10, 11, 16), (3, 3, 16), (16,)))
+    o = np.full((8, 9, 16), np.nan, np.float32)
+    kernel(a=a, w=w, b=b, o=o)
+    expected = sum(a[y : y + 8, x : x + 9] * w[y, x] for y in range(3) for x in range(3)) + b
+    np.testing.assert_array_equal(o, np.clip(expected, 0, 6))
