@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
+from math import prod
 from typing import Any
 
 import torch
@@ -21,11 +22,14 @@ _MOST = (1 << 31) - 1
 """Of a size: it is an int in C."""
 _MOST_BYTES = (1 << 63) - 1
 """Of a tensor that has no memory: torch logs an error before it raises one where there would be more."""
+_ROOM = 1 << 11
+"""Bytes for each element of a tensor that has all sizes that change, one of them twice, as the scores of attention
+have: heads and widths that stay, and the bytes of a number."""
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 """Between the points: where a size must be even, others are no values of it."""
 _CHECKS = 2
 """Points more than it takes to know what is affine."""
-FAR = (1 << 20, 1 << 10, 1 << 6, 0)
+FAR = (1 << 20, 1 << 14, 1 << 10, 1 << 6, 0)
 """How far the farthest point may be, the first that does: some operators have loops only up to a size (attention, whose
 scores must have place). What a loop's range decides at both ends of a range it decides between them."""
 
@@ -101,6 +105,8 @@ def sizes_of(gm: fx.GraphModule, inputs: Sequence[Any], far: int) -> GraphSizes:
             break
     else:
         raise DiffersError("there are too few sizes at which it can be looked at")
+    if far and any(prod(point) * max(point) * _ROOM > _MOST_BYTES for point in chosen):
+        raise DiffersError("tensors that the graph's operators make may have too many elements at sizes near these")
     tensors = [node.meta["val"] for node in gm.graph.nodes if isinstance(node.meta.get("val"), torch.Tensor)]
     for point in chosen:
         numbers_there = {one: int(one.subs(by(point))) for one in expressions}

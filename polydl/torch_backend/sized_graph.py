@@ -101,7 +101,12 @@ def _planned(
         _same_parts([parts for _, parts, _ in laid])
         return for_all_sizes(sizes.names, sizes.fit(), rest, lowerings)
 
-    found = planned(graphs, static, o, lowerings, module, together)
+    try:
+        found = planned(graphs, static, o, lowerings, module, together)
+    except RuntimeError as error:  # torch's, of operators that others are made of
+        if not far:
+            raise
+        raise DiffersError(f"its operators cannot run at sizes near these: {error}") from error
     for one in (one for made in found.built.made.values() for one in made):
         told = group_check.difference(replace(one, group=at(one.group, sizes.points[0])), sizes.points[0])
         if told is not None:

@@ -117,6 +117,25 @@ def test_gradients(made: set[str]) -> None:
     assert counts[1] == counts[3]
 
 
+def test_gradients_of_attention_at_any_number_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """Its scores have more than 2^63 bytes where all sizes are a million; torch would log an error of each operator."""
+
+    attention = nn.MultiheadAttention(12, 3, batch_first=True)
+
+    def function(x: Tensor) -> Tensor:
+        found: Tensor = attention(x, x, x, need_weights=False)[0]
+        return found
+
+    compiled = torch.compile(function, backend="polydl", dynamic=True, options={"groups": 0})
+    for batch, tokens in ((2, 9), (3, 5), (5, 12)):
+        x = torch.randn(batch, tokens, 12)
+        one, other = (x.clone().requires_grad_() for _ in range(2))
+        compiled(one).square().sum().backward()
+        function(other).square().sum().backward()
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 def test_two_sizes_change(made: set[str]) -> None:
     model = nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.LayerNorm(12)).eval()
     compiled = torch.compile(model, backend="polydl", dynamic=True, options={"groups": 0})
