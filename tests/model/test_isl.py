@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from polydl.model import isl
-from polydl.model.isl.trees import functions_of, loops_of, maps_of, partial_schedule, sets_of, union_map, union_set
+from polydl.model.isl.trees import (
+    functions_of,
+    loops_of,
+    maps_of,
+    parametric_value,
+    partial_schedule,
+    sets_of,
+    union_map,
+    union_set,
+)
 
 TRIANGLE = isl.Set("{ S[i, j, k] : 0 <= i < 4 and 0 <= j <= i and k = i + 2j }")
 
@@ -72,6 +81,13 @@ def test_extremes_beside_a_piece_without_points() -> None:
     assert isl.least_pair(apart) == ((0, 512), (1, 0, 0))  # for i = 0 one of the two pieces holds no integer point
     one_by_one = isl.Set("{ [i] : i >= 0 or i = -4 }")
     assert (isl.least(one_by_one, "i"), isl.greatest(one_by_one, "i")) == (-4, None)
+
+
+def test_a_value_in_several_pieces() -> None:
+    """isl compared its space with that of the parameters, of several pieces alone."""
+    found = parametric_value(isl.PwAff("[n, m] -> { [] -> [(m + 2)] : 2m <= n; [] -> [(n)] : 2m > n }"))
+    assert found.to_C_str() == "n >= 2 * m ? m + 2 : n"
+    assert parametric_value(isl.PwAff("[n] -> { [(n + 1)] }")).to_C_str() == "n + 1"
 
 
 def test_sample_names_parameters() -> None:

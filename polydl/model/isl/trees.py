@@ -138,7 +138,8 @@ def condition(of: isl.Set) -> isl.AstExpr:
 def parametric_value(of: isl.PwAff) -> isl.AstExpr:
     """A function of the parameters alone, as an expression."""
     build = isl.AstBuild.from_context(isl.Set.universe(of.get_domain_space().params()))
-    return build.expr_from_pw_aff(of)
+    # Of one with several pieces, isl compares the spaces.
+    return build.expr_from_pw_aff(of if of.get_domain_space().is_params() else of.project_domain_on_params())
 
 
 def node_kind(node: isl.AstNode) -> str:
