@@ -86,7 +86,7 @@ def test_extremes_beside_a_piece_without_points() -> None:
 def test_a_value_in_several_pieces() -> None:
     """isl compared its space with that of the parameters, of several pieces alone."""
     found = parametric_value(isl.PwAff("[n, m] -> { [] -> [(m + 2)] : 2m <= n; [] -> [(n)] : 2m > n }"))
-    assert found.to_C_str() == "n >= 2 * m ? m + 2 : n"
+    assert found.to_C_str() == "2 * m >= n + 1 ? n : m + 2"
     assert parametric_value(isl.PwAff("[n] -> { [(n + 1)] }")).to_C_str() == "n + 1"
 
 
