@@ -67,8 +67,10 @@ def avoiding(fault: Fault, toolchain: Toolchain) -> tuple[str, ...]:
     key = key_of(parts)
     known = _KNOWN.read(key)
     if known is None:
-        known = b"faulty" if _has(fault, compiler, toolchain) else b"right"
-        _KNOWN.write(key, known)
+        shown = _shows(fault, compiler, toolchain)
+        known = b"faulty" if shown else b"right"
+        if shown is not None:
+            _KNOWN.write(key, known)
     return fault.flags if known == b"faulty" else ()
 
 
@@ -78,11 +80,12 @@ def without_fault(toolchain: Toolchain) -> Toolchain:
     return replace(toolchain, cflags=(*toolchain.cflags, *flags)) if flags else toolchain
 
 
-def _has(fault: Fault, compiler: str, toolchain: Toolchain) -> bool:
-    """Whether a program shows the fault. One that cannot be compiled or run on this machine shows nothing."""
+def _shows(fault: Fault, compiler: str, toolchain: Toolchain) -> bool | None:
+    """Whether a program shows the fault; None where it cannot be compiled or run to its end on this machine."""
     with tempfile.TemporaryDirectory(prefix="polydl-fault-") as folder:
         source, program = Path(folder, "fault.c"), Path(folder, "fault")
         source.write_text(fault.program, encoding="utf-8")
         if not run_compiler([compiler, *toolchain.cflags, "-o", program, source], _TIMEOUT).ok:
-            return False
-        return subprocess.run([program], timeout=_TIMEOUT, check=False).returncode == 1
+            return None
+        status = subprocess.run([program], timeout=_TIMEOUT, check=False).returncode
+        return {0: False, 1: True}.get(status)
