@@ -75,7 +75,7 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
     tolerance = max((_TOLERANCE[one] for one in _types((*order, *read)) if one in _TOLERANCE), default=0.0)
     generator = torch.Generator().manual_seed(0)  # torch's own stays as it is
     for draw in (_small, _positive):
-        given = {node: _tensor(node, ranges.get(node), draw, generator) for node in _leaves(order, read)}
+        given = {node: _tensor(node, ranges.get(node), draw, generator) for node in leaves(order, read)}
         inputs = [given[node] for node in read]
         expected = _eager(order, outputs, given)
         before = [one.clone() for one in inputs]
@@ -108,7 +108,7 @@ def _positive(count: int, dtype: torch.dtype, generator: torch.Generator) -> tor
 def _tensor(node: fx.Node, ends: tuple[int, int] | None, draw: Draw, generator: torch.Generator) -> torch.Tensor:
     """Data for a tensor of the graph, between `ends` where it is one of indices."""
     value = value_of(node)
-    count = min(value.elements, _PERIOD)
+    count = min(value.elements, _PERIOD) or 1  # of an empty tensor none is taken
     if ends is not None:
         part = torch.randint(ends[0], ends[1] + 1, (count,), generator=generator).to(value.dtype)
     elif value.dtype is torch.bool:
@@ -137,8 +137,8 @@ def _operators(outputs: Sequence[fx.Node], members: frozenset[fx.Node], read: fr
             pending += [(one, False) for one in node.all_input_nodes]
 
 
-def _leaves(order: Sequence[fx.Node], read: Sequence[fx.Node]) -> Sequence[fx.Node]:
-    """What the operators read that none of them makes: the code's inputs, and tensors whose sizes alone matter."""
+def leaves(order: Sequence[fx.Node], read: Sequence[fx.Node]) -> Sequence[fx.Node]:
+    """What operators read and none of them makes: `read`, then tensors whose sizes alone matter."""
     made = frozenset(order)
     return tuple(dict.fromkeys([*read, *(one for node in order for one in node.all_input_nodes if one not in made)]))
 

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from polydl.torch_backend.graph_levels import units
 from polydl.torch_backend.graph_values import value_of
+from polydl.torch_backend.group_check import leaves
 from polydl.torch_backend.node_kinds import kinds, reason
 from polydl.torch_backend.straight_line import function_of
 
@@ -28,9 +29,7 @@ def seconds(
 ) -> tuple[float, float]:
     """Median seconds of a region's function, which takes the tensors `read` and gives those `made`, and of its nodes in
     eager PyTorch, timed in turns, on inputs of random floats and of zeros elsewhere."""
-    inside = frozenset(nodes)
-    # Of some tensors, the sizes alone matter: the code does not read them.
-    taken = tuple(dict.fromkeys([*read, *(one for node in nodes for one in node.all_input_nodes if one not in inside)]))
+    taken = leaves(nodes, read)
     eager = _eager(taken, made, nodes)
     with unset_fake_temporarily(), torch.no_grad():  # while torch compiles, its tensors have no memory
         given = [_input(node) for node in taken]
