@@ -147,6 +147,9 @@ def _for_polydl(
 def _quickly(
     arguments: Sequence[Word], timeout: float, live: polydl_compile.LiveProcesses | None, temporary: str
 ) -> polydl_compile.Compilation:
+    """All but programs: those tell what a compiler makes with its flags, as faults of -O3 (`compiler_faults`)."""
+    if not {"-shared", "-c", "-S", "-fsyntax-only", "c-header"}.intersection(map(os.fspath, arguments)):
+        return _for_polydl(arguments, timeout, live, temporary)
     little = ("-Og", "-fstrict-aliasing")
     words = [more for word in arguments for more in (little if word in ("-O1", "-O3") else (word,))]
     return _for_polydl(words, timeout, live, temporary)

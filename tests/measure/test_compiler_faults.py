@@ -12,6 +12,7 @@ import pytest
 import polydl
 from polydl.measure import Toolchain
 from polydl.measure.compiler_faults import MASKED_LOADS, Fault, avoiding
+from tests import compiling
 
 SELECT = """
 void chosen(const float a[8][8][9], const float b[8][8][9], float o[restrict 8][8][9])
@@ -38,6 +39,15 @@ def test_flags_avoid_the_fault(fault: Fault, tmp_path: Path) -> None:
     assert status(fault, (*toolchain.cflags, *fault.flags), tmp_path) == 0
     faulty = status(fault, toolchain.cflags, tmp_path) == 1
     assert avoiding(fault, toolchain) == (fault.flags if faulty else ())
+
+
+def test_tests_that_compile_little_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they would tell all tests after them in this process, and in others by the cache, of a compiler without."""
+    found = avoiding(MASKED_LOADS, Toolchain())
+    monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
+    compiling.apply(monkeypatch, quick=True)
+    avoiding.cache_clear()
+    assert avoiding(MASKED_LOADS, Toolchain()) == found
 
 
 def test_a_fault_is_asked_once_per_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
