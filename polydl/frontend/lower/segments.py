@@ -66,7 +66,11 @@ def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
     if found is None or not found.around:
         return None
     raw = _affine(found, state)
-    if raw is None or not (_multiplies(raw) or _is_step(raw)) or not _different(raw, [_variable(one) for one in found.around]):
+    if (
+        raw is None
+        or not (_multiplies(raw) or _is_step(raw))
+        or not _different(raw, [_variable(one) for one in found.around])
+    ):
         return None
     assert isinstance(loop.node, c_ast.For), "says `_sum`"
     over = loop.node
@@ -76,7 +80,7 @@ def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
 
 
 def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
-    """What a loop over a segment accumulates into elements that do not depend on its iteration; None where it does not."""
+    """What a loop over a segment accumulates into elements that its iteration does not move; None where it does not."""
     found = _sum(loop, counter, state)
     if found is None or found.around:
         return None
@@ -344,7 +348,11 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
 def _multiplies(one: RawStatement) -> bool:
     """Whether what it adds is a product of two elements."""
     body = one.body
-    return isinstance(body, RawAssignment) and adds(body.op) and sum(isinstance(part, Load) for part in every_part(body.value)) == 2
+    return (
+        isinstance(body, RawAssignment)
+        and adds(body.op)
+        and sum(isinstance(part, Load) for part in every_part(body.value)) == 2
+    )
 
 
 def _adds_products(one: RawStatement) -> bool:
