@@ -141,7 +141,7 @@ class Contractions:
         not, a panel holds the columns, or rows, of a block side by side for each step of the reductions; which of
         these are in groups of neighbours depends on the loops inside (`schedule.grouping`), and whether A has them side
         by side as it is."""
-        if use.window:
+        if use.left.strides[use.columns] != 0:  # a window
             return {}
         mixed = not use.direct and not use.left.element is use.right.element is use.element
         needed = ["A", "B"] if mixed else [] if use.right.strides[use.columns] == 1 else ["B"]

@@ -275,7 +275,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
     for condition, target in (
         way for each in written(spec.long) for way in each.ways(spec.product.behind or spec.product)
     ):
-        if spec.window:
+        if spec.window and (spec.m > 1 or shared is not None):  # a row alone shares no vectors of B
             target = target.windowed(1 if shared is None else shared.taps, spec.window)
         block = split_block(target, spec.dtype, spec.m, spec.n, pairs)
         choices.append(_Choice(condition, block, min(block.rows, paired_rows(target))))
@@ -409,7 +409,7 @@ def _joined(spec: MicrokernelSpec) -> list[tuple[int, Reduction]]:
             loops[-1] = (index, joined)
     if not loops:
         loops = [(0, Reduction(1, 0, 0))]
-    elif loops[-1][1].by_table:
+    elif loops[-1][1].by_table and not spec.window:
         # The innermost loop steps pointers, which a table does not.
         loops.append((len(spec.reductions), Reduction(1, 0, 0)))
     return loops

@@ -161,8 +161,8 @@ class MicrokernelSpec:
             raise ValueError(f"no vectors of elements that lie {self.window} apart")
         if self.scalar_b and not self.window:
             raise ValueError("one of the operands moves along the columns")
-        if any(r.by_table for r in self.reductions) and (self.window or (self.product.in_words and not self.direct)):
-            raise ValueError("tables are for operands that are no copies, and no windows")
+        if any(r.by_table for r in self.reductions) and self.product.in_words and not self.direct:
+            raise ValueError("tables are for operands that are no copies")
         if self.direct is not None and (self.step is not None or self.window or self.in_place != self.product.in_words):
             raise ValueError("operands of other types are read for products, of words of A as they are")
         tile = self.tile

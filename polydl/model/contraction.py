@@ -148,11 +148,12 @@ def _roles(found: Contraction, columns: str) -> tuple[Operand, Operand] | None:
     shared = [(a, b) for a, b in pairs if b.strides[columns] != 0 and a.strides[columns] == 0]
     windows = [(a, b) for a, b in pairs if _is_window(found, a, b, columns)]
     possible = [(a, b) for a, b in (*shared, *windows) if _rows(found, a, b, columns)]
-    return next(iter((*possible, *(shared if found.step is None else ()))), None)
+    rowless = (*shared, *windows) if found.within else shared if found.step is None else ()
+    return next(iter((*possible, *rowless)), None)
 
 
 def _is_window(found: Contraction, a: Operand, b: Operand, columns: str) -> bool:
-    plain = found.uniform and found.element in (F32, F64) and bool(found.reductions)
+    plain = found.uniform and found.element in (F32, F64) and bool(found.reductions or found.within)
     # An operand that stands for both is read as A only.
     return plain and a.strides[columns] in WINDOWS and (found.alone or b.strides[columns] in (0, 1))
 
@@ -258,21 +259,24 @@ def contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> 
 def judged(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | NoContraction:
     """What `contraction` finds, or the first thing that is missing."""
     if isinstance(statement.body, BlackBox) and statement.body.segment is not None:
-        return _over_segment(scop, statement, statement.body.segment)
+        return _over_segment(scop, statement, statement.body, statement.body.segment)
     found = _product(scop, statement, in_place=in_place)
     if isinstance(found, Contraction) and found.in_blocks:
         return found
     stepped = _stepped(scop, statement)
-    return found if stepped is None else stepped
+    return found if stepped is None or not stepped.in_blocks else stepped
 
 
-def _over_segment(scop: Scop, statement: Statement, segment: Segment) -> Contraction | NoContraction:
-    """The sum of products over a segment, with the loops around the segment for its own."""
+def _over_segment(scop: Scop, statement: Statement, body: BlackBox, segment: Segment) -> Contraction | NoContraction:
+    """The sum of products over a segment, where it may be made in registers first, or steps in the order of its
+    entries, with the loops around the segment for its own."""
     if not _says(statement, segment):
         return NoContraction(Lack.DATA)
-    found = _product(scop, segment.sum, in_place=False)
-    if isinstance(found, NoContraction):
-        return NoContraction(found.lack)
+    product = _product(scop, segment.sum, in_place=False) if body.regroups else NoContraction(Lack.SUM)
+    found = product if isinstance(product, Contraction) else _stepped(scop, segment.sum)
+    if found is None:
+        assert isinstance(product, NoContraction), "there is no other"
+        return NoContraction(product.lack)
     loops = [i for i in segment.sum.iterators if i not in (*statement.iterators, *segment.tables)]
     extents = {i: iterations(segment.sum, i) for i in loops[1:]}
     if found.scale or any(extent is None for extent in extents.values()):
@@ -387,7 +391,7 @@ def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction
 
 def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
     """Any other way in which a statement makes its element anew in loops that do not move it, of that element and of at
-    most two others; None where there is none, or no block of it has rows.
+    most two others; None where there is none.
 
     In these loops it reads more than one element of another array, perhaps each of them several times. All is of one
     type, so that a vector holds what C computes; where that is not associative, the dependences keep the order of the
@@ -432,7 +436,7 @@ def _stepped(scop: Scop, statement: Statement) -> Contraction | None:
         return None
     made = Operand(target.array, element, body.target, output)
     found = Contraction(statement.name, made, left, right, negate=False, step=step)
-    return found if OLD.access in loads(step) and found.in_blocks else None
+    return found if OLD.access in loads(step) else None
 
 
 def _same_elements(statement: Statement, of: Sequence[int]) -> list[list[int]]:

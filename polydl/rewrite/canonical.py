@@ -104,9 +104,8 @@ def canonical(
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
     order += [row_buffers, digits] if form is Form.SEARCHED else []
     order += [joint_blocks] if reassociate and form is Form.SEARCHED else []
-    order += [multiply_adds] if reassociate else []
-    order += [lambda one: sums_of_read_bounds(one, reassociate=reassociate)]
     if reassociate:
+        order += [multiply_adds, sums_of_read_bounds]
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [gathered, results_of_sums, expand, beside] if form is Form.SEARCHED else []

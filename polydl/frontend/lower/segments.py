@@ -1,12 +1,13 @@
-"""Sums over segments: loops whose bounds are read from memory, as a row of a sparse matrix has them (CSR, BSR).
+"""Sums over segments, and whatever else makes an element anew of itself and of each entry (extremes): loops whose
+bounds are read from memory, as a row of a sparse matrix has them (CSR, BSR).
 
     before:    for (p = ptr[i]; p < ptr[i + 1]; p++) for (j = 0; j < n; j++) y[i][j] += val[p] * x[idx[p]][j];
     after:     for (j = 0; j < n; j++) for (p = ptr[i]; p < ptr[i + 1]; p++) y[i][j] += val[p] * x[idx[p]][j];
-    requires:  one accumulation, into an array that the loops read nowhere else; different iterations of the loops that
-               move outwards add to different elements, so that each element's terms keep their order
+    requires:  one assignment, to an array of which an iteration reads no other element; different iterations of the
+               loops that move outwards write different elements, so that each element's steps keep their order
 
-What is left of the loop over the segment is kept as it is written, and beside it stands what it adds up, as a statement
-of affine loops: that tells whether microkernels can run it (`model.contraction`).
+What is left of the loop over the segment is kept as it is written, and beside it stands what it accumulates, as a
+statement of affine loops: that tells whether microkernels can run it (`model.contraction`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import declarations, mentions, nodes
 from polydl.model import isl
 from polydl.model.combiners import adds
-from polydl.model.expr import Convert, Expr, Load, every_part, factors_of
+from polydl.model.contraction import in_lanes
+from polydl.model.expr import Convert, Expr, Load, every_part, factors_of, loads
 from polydl.model.types import BF16, BF16_BITS, F32, F64, I8, I16, I32, U8, ElementType
 
 _NARROW: Mapping[object, frozenset[object]] = {F32: frozenset({BF16, BF16_BITS}), I32: frozenset({I8, U8, I16, I32})}
@@ -43,14 +45,14 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A loop over a segment with one accumulation in it."""
+    """A loop over a segment with one step in it, which makes an element anew."""
 
     around: tuple[c_ast.For, ...]
     """Loops inside of it whose variables the target's subscripts mention, outermost first."""
     inside: tuple[c_ast.For, ...]
     """The others."""
-    step: c_ast.Assignment
-    """The accumulation, without names that the loops declare."""
+    step: Node
+    """The assignment, or the `if` that it is in, without names that the loops declare."""
     entry: str
     first: Node
     last: Node
@@ -59,12 +61,16 @@ class _Sum:
 
 def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
     """Interchange loops: those inside of a loop over a segment whose iterations add to different elements, around it.
-    None where there are none, or the loop is no sum of products."""
+    None where there are none, or no microkernel runs what it does."""
     found = _sum(loop, counter, state)
     if found is None or not found.around:
         return None
     raw = _affine(found, state)
-    if raw is None or not _multiplies(raw) or not _different(raw, [_variable(one) for one in found.around]):
+    if (
+        raw is None
+        or not (_multiplies(raw) or _is_step(raw))
+        or not _different(raw, [_variable(one) for one in found.around])
+    ):
         return None
     assert isinstance(loop.node, c_ast.For), "says `_sum`"
     over = loop.node
@@ -74,7 +80,7 @@ def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
 
 
 def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
-    """What a loop over a segment adds up to elements that do not depend on its iteration; None where it does not."""
+    """What a loop over a segment accumulates into elements that its iteration does not move; None where it does not."""
     found = _sum(loop, counter, state)
     if found is None or found.around:
         return None
@@ -185,26 +191,26 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
         return None
     first, last = ends
     loops: list[c_ast.For] = []
-    step = _accumulation(loop.body, {}, loops, state)
-    if step is None:
+    step = _step(loop.body, {}, loops, state)
+    written_to = [node.lvalue for node in nodes(step) if isinstance(node, c_ast.Assignment)] if step is not None else []
+    if step is None or len({written(place) for place in written_to}) != 1:
         return None
-    target = _array(step.lvalue)
-    moved = set(mentions(step.lvalue))
+    place = written_to[0]
+    target = _array(place)
+    moved = set(mentions(place))
     around = [one for one in loops if _variable(one) in moved]
     inside = [one for one in loops if _variable(one) not in moved]
     own = {counter.name, *(_variable(one) for one in inside)}
     heads = [part for one in around for part in (one.init, one.cond, one.next) if part is not None]
     fixed = moved | {name for head in heads for name in mentions(head)}
-    if target is None or target in mentions(step.rvalue) or own & fixed:
+    if target is None or own & fixed:
         return None
     return _Sum(tuple(around), tuple(inside), step, counter.name, first, last)
 
 
-def _accumulation(
-    body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: State
-) -> c_ast.Assignment | None:
-    """The one accumulation in loops, which `loops` gets, with what they declare put in its place; None where there is
-    anything else."""
+def _step(body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: State) -> Node | None:
+    """The one assignment in loops, which `loops` gets, perhaps in an `if`, with what they declare put in its place;
+    None where there is anything else."""
     *before, last = statements(body) or [body]
     known = dict(known)
     for one in before:
@@ -218,11 +224,9 @@ def _accumulation(
             if any(name in mentions(value) for value in known.values()):
                 return None  # another variable of this name
             loops.append(mapped(last, lambda inner: replaced(inner, known)))
-            return _accumulation(last.stmt, known, loops, state)
-        case c_ast.Assignment(op=op) if adds(op):
-            made = replaced(last, known)
-            assert isinstance(made, c_ast.Assignment), "a copy"
-            return made
+            return _step(last.stmt, known, loops, state)
+        case c_ast.Assignment() | c_ast.If():
+            return replaced(last, known)
     return None
 
 
@@ -260,7 +264,7 @@ def _array(node: Node) -> str | None:
 
 
 def _variable(loop: c_ast.For) -> str:
-    assert isinstance(loop.init, c_ast.DeclList), "says `_accumulation`"
+    assert isinstance(loop.init, c_ast.DeclList), "says `_step`"
     return str(loop.init.decls[0].name)
 
 
@@ -287,7 +291,7 @@ def _tables(found: _Sum, state: State) -> dict[str, str]:
         for _, child in node.children():
             look(child, inside)
 
-    look(found.step.rvalue, False)
+    look(found.step, False)
     return names
 
 
@@ -301,8 +305,8 @@ def _entry_of(node: c_ast.ArrayRef, entry: str, state: State) -> str | None:
 
 
 def _affine(found: _Sum, state: State) -> RawStatement | None:
-    """The accumulation of elements and their products in loops that count entries, and elements of tables, from 0; None
-    where it is something else."""
+    """The step in loops that count entries, and elements of tables, from 0; None where it neither adds products of
+    elements nor is one of a microkernel."""
     tables = _tables(found, state)
     entry = counters.fresh(f"{found.entry}_of", state)
 
@@ -315,9 +319,7 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
             return c_ast.ID(entry, node.coord)
         return mapped(node, renamed)
 
-    node: Node = _nested(found.inside, c_ast.Assignment(
-        found.step.op, found.step.lvalue, renamed(found.step.rvalue), found.step.coord
-    ))  # fmt: skip
+    node: Node = _nested(found.inside, renamed(found.step))
     for name in (*reversed(tables.values()), entry):
         node = counting("int", name, integer(_MOST, node.coord), node, node.coord)
     node = _nested(found.around, node)
@@ -335,7 +337,7 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     if wrong or len(made) != 1:
         return None
     (one,) = made
-    if not _adds_products(one):
+    if not (_adds_products(one) or _is_step(one)):
         return None
     # sizes in subscripts shape the arrays, where the loop itself has them only behind elements of tables
     factors = {n for a in one.accesses for v in a.subscripts if v is not None for m in v.poly or () for n in m}
@@ -346,14 +348,18 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
 def _multiplies(one: RawStatement) -> bool:
     """Whether what it adds is a product of two elements."""
     body = one.body
-    return isinstance(body, RawAssignment) and sum(isinstance(part, Load) for part in every_part(body.value)) == 2
+    return (
+        isinstance(body, RawAssignment)
+        and adds(body.op)
+        and sum(isinstance(part, Load) for part in every_part(body.value)) == 2
+    )
 
 
 def _adds_products(one: RawStatement) -> bool:
     """Whether it adds elements, or products of them, of other arrays: all of one type that has vectors, or products of
     two narrower ones whose values are those of the sum."""
     body = one.body
-    if not isinstance(body, RawAssignment):
+    if not isinstance(body, RawAssignment) or not adds(body.op):
         return False
     known = not any(access.chosen for access in one.accesses)
     target = one.accesses[body.target].symbol
@@ -362,6 +368,27 @@ def _adds_products(one: RawStatement) -> bool:
     if not known or target in others or not _is_product(body.value, sums):
         return False
     return elements == {sums} <= {F32, F64} or (elements <= _NARROW.get(sums, frozenset()) and _multiplies(one))
+
+
+def _is_step(one: RawStatement) -> bool:
+    """Whether it makes an element of itself and of one or two elements of other arrays, all of one type that has
+    vectors, in few of their instructions."""
+    body = one.body
+    if not isinstance(body, RawAssignment):
+        return False
+    target = one.accesses[body.target]
+    reads = [one.accesses[at] for at in dict.fromkeys(loads(body.value))]
+    others = {written(access.node) for access in reads if access.symbol is not target.symbol}
+    itself = [access for access in reads if access.symbol is target.symbol]
+    return (
+        not any(access.chosen or not access.subscripts for access in one.accesses)
+        and {access.symbol.ctype for access in (target, *reads)} == {target.symbol.ctype} <= {F32, F64}
+        and 1 <= len(others) <= 2
+        and (bool(itself) or body.op != "=")
+        and all(written(access.node) == written(target.node) for access in itself)
+        and isinstance(target.symbol.ctype, ElementType)
+        and in_lanes(body.value, target.symbol.ctype)
+    )
 
 
 def _is_product(value: Expr, sums: object) -> bool:
