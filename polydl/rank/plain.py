@@ -32,7 +32,9 @@ from polydl.target.instructions import (
     RATE,
     SLOW,
     Arithmetic,
+    NeighbourSum,
     arithmetic,
+    neighbour_sum,
     vector_cycles,
 )
 from polydl.target.isa import Isa
@@ -158,6 +160,11 @@ class Work:
     def arithmetic(self) -> Arithmetic:
         """Of one instance."""
         return arithmetic(self.statement)
+
+    @cached_property
+    def neighbours(self) -> NeighbourSum | None:
+        """What compilers add up neighbouring instances by in one instruction; None: nothing."""
+        return neighbour_sum(self.statement, self.scop.arrays)
 
     @cached_property
     def asks(self) -> bool:
@@ -340,6 +347,8 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
         return max(scalar, waits) + LOOP_CYCLES / trips
     widest = max(one.work.element_bytes for one in several)
     lanes = _compiler_lanes(several, target)
+    if way is Way.SUM and (adding := several[0].work.neighbours) is not None:
+        lanes = max(1, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // adding.bytes)
     vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
     vector += max(0.0, _streams(several) - _STREAMS) * _UNFOLLOWED * lanes * widest / _LINE
     # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
