@@ -459,11 +459,11 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
 
 def _last_part(several: Sequence[Inner]) -> float:
     """Cycles that the last part of a row takes beside, where it is not a whole vector, of elements that have no masked
-    loads and stores: each is a call of memcpy."""
+    loads and stores: each is a call of memcpy, of which compilers see no two that do the same."""
     return CALL * sum(
-        one.times * share
+        one.times
         for one in several
-        for access, move, share in zip(one.work.statement.accesses, one.work.moves(one.step), one.share, strict=True)
+        for access, move in zip(one.work.statement.accesses, one.work.moves(one.step), strict=True)
         if move != 0 and one.work.scop.arrays[access.array].element.bytes < _MASKED_BYTES
     )
 
