@@ -38,10 +38,6 @@ _LEAST = 2
 _TOO_LONG = 4
 """Times the characters of all that are measured, or of the first one, beyond which another variant is none of them."""
 
-_SURE = 0.95
-"""Part of its estimate that the program as it is written counts as, beside variants that nothing times: estimates are
-less sure than that, and it is at least what it was."""
-
 _NO_TIME = 1e-12
 """Seconds of what is estimated to take none: these have no logarithm."""
 
@@ -184,7 +180,7 @@ def candidates(variants: Sequence[Variant], *, as_written: bool = False) -> list
 
 def estimated(variants: Sequence[Variant], correction: Correction | None = None) -> Estimated:
     """What is known of variants before any is timed. One that is not ranked counts as the slowest of them."""
-    scores = np.array([variant.score * (_SURE if variant.as_written else 1.0) for variant in variants])
+    scores = np.array([variant.score for variant in variants])
     slowest = np.max(scores, initial=_NO_TIME, where=np.isfinite(scores))
     seconds = np.maximum(np.where(np.isfinite(scores), scores, slowest), _NO_TIME)
     names = dict.fromkeys(name for variant in variants for name in variant.estimate.seconds)
