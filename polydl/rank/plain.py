@@ -453,23 +453,7 @@ def _in_rows(several: Sequence[Inner], trips: float, target: Isa) -> float:
     lanes = max(1, target.vector_bytes // max(work.element_bytes for work in vectors))
     gathering = sum(one.times for one in several if _gathers(one)) * 2 * math.log2(lanes) / RATE
     step = row_cycles(piece, target).step + 2.0 * max(0.0, _held(several) - target.registers) / RATE
-    last = _last_part(several) if trips % lanes and not target.masks_narrow else 0.0
-    return (math.ceil(trips / lanes) * step + LOOP_CYCLES + gathering + last) / trips
-
-
-def _last_part(several: Sequence[Inner]) -> float:
-    """Cycles that the last part of a row takes beside, where it is not a whole vector, of elements that have no masked
-    loads and stores: each is a call of memcpy, of which compilers see no two that do the same."""
-    return CALL * sum(
-        one.times
-        for one in several
-        for access, move in zip(one.work.statement.accesses, one.work.moves(one.step), strict=True)
-        if move != 0 and one.work.scop.arrays[access.array].element.bytes < _MASKED_BYTES
-    )
-
-
-_MASKED_BYTES = 4
-"""Of the elements that vectors of all instruction sets with masks load and store some of; AVX2 has no narrower ones."""
+    return (math.ceil(trips / lanes) * step + LOOP_CYCLES + gathering) / trips
 
 
 def _gathers(one: Inner) -> bool:

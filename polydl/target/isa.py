@@ -124,11 +124,6 @@ class Isa:
     in `target.products`."""
 
     @property
-    def masks_narrow(self) -> bool:
-        """Whether it loads and stores the first lanes of vectors of elements of one or two bytes at once, too."""
-        return bool(self.predicates) or self.macro == ISAS[0].macro
-
-    @property
     def rated(self) -> str:
         """Under which name products have rates for it."""
         return self.kind or self.name

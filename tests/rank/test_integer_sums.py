@@ -107,21 +107,6 @@ def test_several_sums_at_once_are_in_no_lanes() -> None:
     assert way_of_compiler([Inner(one.work, one.step, one.share, 4.0)], AVX2) is Way.SERIAL
 
 
-def test_the_last_part_of_a_row_of_bytes_takes_as_long_as_calls_without_masks() -> None:
-    narrow, wide = (alone(element, "s[i] = x[i] + 1") for element in ("unsigned char", "int"))
-
-    def part(one: Inner, target: str) -> float:
-        """Cycles of a last part."""
-        lanes = isa(target).vector_bytes // one.work.element_bytes
-        whole, more = (
-            iteration_cycles([one], Way.ROW, trips, isa(target)) * trips for trips in (4 * lanes, 4 * lanes - 1)
-        )
-        return more - whole
-
-    assert part(narrow, "avx2") > 30
-    assert part(narrow, "avx512") < 1 and part(wide, "avx2") < 1
-
-
 BLOCKS = """
 #include <stdint.h>
 void blocks(int n, const {read} a[restrict n][{rows}][{columns}], const {read} b[restrict n][{rows}][{columns}],
