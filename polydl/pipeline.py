@@ -334,9 +334,30 @@ def _unread(why: PolyDLError, where: Span | None) -> str:
 @rarely_collected()
 def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -> Ranking:
     """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), or that share loops
-    (polydl.search.merged_variants), all in the order of their scores. Raises QuotaExceeded."""
-    if not o.fuse or o.loops or o.schedule is not None:
+    (polydl.search.merged_variants), and with those of one thread, where starting several takes longer than they save;
+    all in the order of their scores. Raises QuotaExceeded."""
+    if o.loops or o.schedule is not None:
         return ranking
+    found = _fused(ranking, o, progress) if o.fuse else ranking
+    if not _short(found):
+        return found
+    one = o.changed(threads=1)
+    alone = rank(ranking.program.read, machine=ranking.machine, options=one)
+    alone = _fused(alone, one, None) if o.fuse else alone
+    every = {variant.id: variant for variant in (*alone.variants, *found.variants)}
+    return replace(found, variants=tuple(sorted(every.values(), key=lambda variant: variant.score)))
+
+
+def _short(ranking: Ranking) -> bool:
+    """Whether starting threads takes longer than what they save, by the best estimate: one thread's share of the rest
+    is what each of the others does."""
+    best = ranking.variants[0].estimate.seconds if ranking.variants else {}
+    forks = best.get("forks", 0.0)
+    return forks > (ranking.threads - 1) * (sum(best.values()) - forks)
+
+
+def _fused(ranking: Ranking, o: Options, progress: Progress | None) -> Ranking:
+    """The ranking with variants that have nests fused, in rows, or that share loops."""
     fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
     tell = (lambda stage, done, steps: progress("fuse", done, steps)) if progress else None
     base = rank(fused.scop, options=o, progress=tell) if fused.changed else ranking
@@ -383,9 +404,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     """`seconds`: for compiling, checking and timing the variants."""
     begin = time.perf_counter()
     ranking = with_fused(rank(scop, options=o, progress=progress), o, progress)
-    order = (
-        timing_order(ranking, o) if run else TimingOrder(ranking.variants, 1, o.effort.measured, _prover(ranking, o))
-    )
+    blind = TimingOrder(ranking.variants, 1, o.effort.measured, _prover(ranking, o), as_written=True)
+    order = timing_order(ranking, o) if run else blind
     variants = order.next({})
     slices = original_slices(scop) if run and order.most > 1 and variants else ()
     analysis_seconds = time.perf_counter() - begin

@@ -20,7 +20,7 @@ from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, into_one_element, iteration_cycles, way_of_compiler
 from polydl.rank.ranker import FloatArray
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
@@ -222,6 +222,8 @@ class Program:
             iterations = max(iterations, path.work.instances * max(self._left[name], 0.0) / times)
         run = around.run if around is not None else Run.SERIAL
         way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run) or way_of_compiler(inner, target)
+        if way is Way.SUM and not all(map(into_one_element, inner)):
+            way = way_of_compiler(inner, target)
         if (lanes := self._lanes(names, level)) is not None:
             inner = [replace(one, across=self._paths[name].step(lanes)) for one, name in zip(inner, names, strict=True)]
             cycles = iteration_cycles(inner, Way.LANES, max(trips, 1.0), target) * iterations

@@ -32,7 +32,9 @@ from polydl.target.instructions import (
     RATE,
     SLOW,
     Arithmetic,
+    NeighbourSum,
     arithmetic,
+    neighbour_sum,
     vector_cycles,
 )
 from polydl.target.isa import Isa
@@ -49,6 +51,10 @@ INTEGER_CYCLES = 1.0
 COMPILER_VECTOR_BYTES = 32
 """Largest vectors that compilers use unasked: gcc and clang prefer 256 bits on processors that have 512 (GCC manual,
 `-mprefer-vector-width`)."""
+_SHARE_ERROR = 1e-6
+"""Of a part of accesses that is left, as a quotient of numbers of iterations."""
+_LEAST_BYTES = 8
+"""Of the smallest vectors that compilers make of a loop: gcc on x86-64 has those of 8, 16 and 32 bytes."""
 _STREAMS = 32
 """Streams of addresses that hardware follows ahead of a loop (Intel's optimization manual, "Data prefetch to the L2":
 the streamer keeps track of one forward or backward stream in each of 32 pages)."""
@@ -158,6 +164,11 @@ class Work:
     def arithmetic(self) -> Arithmetic:
         """Of one instance."""
         return arithmetic(self.statement)
+
+    @cached_property
+    def neighbours(self) -> NeighbourSum | None:
+        """What compilers add up neighbouring instances by in one instruction; None: nothing."""
+        return neighbour_sum(self.statement, self.scop.arrays)
 
     @cached_property
     def asks(self) -> bool:
@@ -321,8 +332,16 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
 
 def sums_by_itself(one: Inner) -> bool:
     """Whether a loop adds up in vectors though nothing is said about it: integers, into one element."""
+    return one.work.regroups and into_one_element(one)
+
+
+def into_one_element(one: Inner) -> bool:
+    """Whether all that runs in a loop, loops inside that are written out included, writes one element: code for several
+    sums at once keeps none of them in lanes."""
     body = one.work.statement.body
-    return one.work.regroups and isinstance(body, Assignment) and one.work.moves(one.step)[body.target] == 0
+    if not isinstance(body, Assignment) or one.work.moves(one.step)[body.target] != 0:
+        return False
+    return one.share[body.target] * one.times <= 1.0 + _SHARE_ERROR
 
 
 def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: Isa, rounds: float = 1.0) -> float:
@@ -340,11 +359,18 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
         return max(scalar, waits) + LOOP_CYCLES / trips
     widest = max(one.work.element_bytes for one in several)
     lanes = _compiler_lanes(several, target)
+    smallest = lanes
+    if way is Way.SUM and (adding := several[0].work.neighbours) is not None:
+        lanes = max(lanes, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // adding.bytes)
+        smallest = min(lanes, _LEAST_BYTES // adding.bytes)
     vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
     vector += max(0.0, _streams(several) - _STREAMS) * _UNFOLLOWED * lanes * widest / _LINE
     # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
     asked = sum(one.times * _instance(one, lanes) for one in several if one.work.asks)
-    spent = math.floor(trips / lanes) * (vector + asked) + (trips % lanes) * max(scalar, waits)
+    # What a vector has no room for compilers leave to smaller ones, each half as large as the one before.
+    rest = trips % lanes
+    vectors = math.floor(trips / lanes) + int(rest // smallest).bit_count()
+    spent = vectors * (vector + asked) + (rest % smallest) * max(scalar, waits)
     if way is Way.SUM and trips == round(trips) and trips <= _PREDICTED * lanes:
         return (spent + LOOP_CYCLES / rounds) / trips
     return (spent + LOOP_CYCLES * (3.0 if asked else 1.0)) / trips

@@ -76,6 +76,9 @@ class TimingOrder:
     """Proves that a variant computes what the program does; one that is shown not to is not taken. None: none is."""
     correction: Correction | None = None
     """What times of other programs on this machine say of estimates; None: nothing does."""
+    as_written: bool = False
+    """Whether the program as it is written is taken by its estimate, as any other, since nothing times it beside
+    them."""
     timed: list[Timed] = field(default_factory=list)
     """Those of the rounds so far."""
     proofs: dict[str, Proof] = field(default_factory=dict)
@@ -87,7 +90,7 @@ class TimingOrder:
     """By id of those timed, their index among the candidates."""
 
     def __post_init__(self) -> None:
-        self._candidates = candidates(self.variants)
+        self._candidates = candidates(self.variants, as_written=self.as_written)
         self._known = estimated(self._candidates, self.correction)
 
     @property
@@ -159,12 +162,12 @@ class TimingOrder:
         return True
 
 
-def candidates(variants: Sequence[Variant]) -> list[Variant]:
-    """The best of each family, in their order, without the program as it is written."""
+def candidates(variants: Sequence[Variant], *, as_written: bool = False) -> list[Variant]:
+    """The best of each family, in their order; the program as it is written only if `as_written`."""
     seen: dict[object, int] = {}
     found: list[Variant] = []
     for variant in variants:
-        if variant.as_written:
+        if variant.as_written and not as_written:
             continue
         family = variant.family
         seen[family] = seen.get(family, 0) + 1

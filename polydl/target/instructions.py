@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
-from polydl.model.functions import Vector, function_called
-from polydl.model.scop import Assignment, Statement
+from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Load, operands
+from polydl.model.functions import Vector, function_called, function_of
+from polydl.model.scop import Array, Assignment, Statement
 
 RATE = 2.0
 """Simple arithmetic instructions, scalar or vector, that a core completes per cycle."""
@@ -102,3 +102,75 @@ def vector_cycles(ops: Arithmetic, moves: Sequence[tuple[float | None, float]], 
         steps = abs(move) if move is not None else math.inf
         memory += share * (1.0 if lanes == 1 or steps == 1 else steps if steps <= _NEAR else 2.0 * lanes)
     return (ops.simple + memory / _LOADS) / RATE + ops.slow / 2 * max(1.0, lanes / 2) + calls
+
+
+_Bits = Callable[[Expr], float]
+"""Bits of all values of an expression of integers as signed ones; infinite where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourSum:
+    """Instructions that add up what several neighbouring lanes come to, into one wider lane, which compilers find in
+    loops of sums, unless a clause of OpenMP has them keep a sum for each lane."""
+
+    bytes: int
+    """Of each of the lanes."""
+    sums: Callable[[Expr, _Bits], bool]
+    """Whether the sum of this expression is one."""
+
+
+def _is_distance_of_bytes(value: Expr, bits: _Bits) -> bool:
+    match value:
+        case Call(function, (Binary("-", left, right),)):
+            row = function_of(function)
+            return row is not None and row.magnitude and all(_narrow_load(one, bits) == _BYTE for one in (left, right))
+        case _:
+            return False
+
+
+def _is_product_of_halves(value: Expr, bits: _Bits) -> bool:
+    match value:
+        case Binary("*", left, right):
+            return _BYTE < max(bits(left), bits(right)) <= 16
+        case _:
+            return False
+
+
+def _narrow_load(value: Expr, bits: _Bits) -> float:
+    while isinstance(value, Convert):
+        value = value.operand
+    return bits(value) if isinstance(value, Load) else math.inf
+
+
+_BYTE = 9
+"""Bits of an unsigned byte as a signed number: products of two of them compilers make in another way."""
+
+NEIGHBOUR_SUMS = (
+    NeighbourSum(1, _is_distance_of_bytes),  # VPSADBW; UABAL
+    NeighbourSum(2, _is_product_of_halves),  # VPMADDWD
+)
+"""Sums of 32 bits. gcc 12 on Zen 3: 6 times as fast as with a clause, and twice."""
+
+
+def neighbour_sum(statement: Statement, arrays: Mapping[str, Array]) -> NeighbourSum | None:
+    """The instructions that add up what a statement adds to an element; None: there are none for it."""
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op != "+=":
+        return None
+    into = arrays[statement.target.array].element
+    if not into.is_int or into.bits != 32:
+        return None
+
+    def bits(value: Expr) -> float:
+        match value:
+            case Load(access):
+                element = arrays[statement.accesses[access].array].element
+                return element.bits + element.unsigned if element.is_int else math.inf
+            case Convert(source, target, operand):
+                return bits(operand) if source.is_int and target.is_int and target.holds(source) else math.inf
+            case Binary("+" | "-", left, right):
+                return max(bits(left), bits(right)) + 1
+            case _:
+                return math.inf
+
+    return next((one for one in NEIGHBOUR_SUMS if one.sums(body.value, bits)), None)

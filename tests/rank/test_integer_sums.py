@@ -9,7 +9,7 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import nests
 from polydl.rank.block_shapes import register_blocks_for
-from polydl.rank.plain import Inner, Way, Work, iteration_cycles, way_of_compiler
+from polydl.rank.plain import Inner, Way, Work, into_one_element, iteration_cycles, way_of_compiler
 from polydl.rank.traffic import resources_of
 from polydl.rank.tree_estimate import footprints_of, tree_estimate
 from polydl.schedule.as_tree import as_tree
@@ -59,6 +59,52 @@ def test_lanes_are_put_together_once_for_all_rounds_of_a_short_loop() -> None:
     # The end of a loop that is long, or has another length each time, comes unforeseen.
     assert cycles(1000, 256) == cycles(1000, 1)
     assert cycles(12.5, 256) == cycles(12.5, 1)
+
+
+PAIRS = """
+#include <stdlib.h>
+{read} x[4096], y[4096]; {held} s[1];
+void f(void) {{ for (int i = 0; i < 4096; i++) s[0] += {value}; }}
+"""
+NEIGHBOURS = {
+    "distances": ("unsigned char", "int", "abs(x[i] - y[i])", 1),
+    "products": ("short", "int", "x[i] * y[i]", 2),
+    "squares": ("unsigned char", "unsigned", "(x[i] - y[i]) * (x[i] - y[i])", 2),
+    "wide distances": ("unsigned char", "long", "abs(x[i] - y[i])", None),
+    "wide products": ("short", "long", "x[i] * y[i]", None),
+    "distances of shorts": ("short", "int", "abs(x[i] - y[i])", None),
+    "bytes": ("unsigned char", "int", "x[i] * y[i]", None),
+    "unsigned shorts": ("unsigned short", "unsigned", "x[i] * y[i]", None),
+    "squares of shorts": ("short", "int", "(x[i] - y[i]) * (x[i] - y[i])", None),
+    "ints": ("int", "int", "x[i] * y[i]", None),
+}
+
+
+@pytest.mark.parametrize("kind", NEIGHBOURS)
+def test_sums_of_neighbouring_lanes_are_known(kind: str) -> None:
+    """gcc uses VPSADBW and VPMADDWD, and none of them with a clause of OpenMP (distances six times as slow)."""
+    read, held, value, lanes = NEIGHBOURS[kind]
+    source = PAIRS.format(read=read, held=held, value=value)
+    (scop,) = polydl.load(source).scops
+    work = Work(scop, scop.statements[0])
+    assert (work.neighbours.bytes if work.neighbours is not None else None) == lanes
+    if lanes is not None:
+        text = polydl.optimize(source, run=False, threads=1, machine="epyc-zen3").text
+        assert "polydl_sum +=" in text and "omp simd" not in text
+        one = Inner(work, (1.0,), tuple(1.0 for _ in work.statement.accesses), 1.0)
+        assert iteration_cycles([one], Way.SUM, 4096, AVX2) < iteration_cycles([one], Way.SCALAR, 4096, AVX2) / 8
+        # Of sixteen bytes there is a vector, too.
+        assert iteration_cycles([one], Way.SUM, 16, AVX2, 16) < iteration_cycles([one], Way.SCALAR, 16, AVX2) / 2
+
+
+def test_several_sums_at_once_are_in_no_lanes() -> None:
+    """Four blocks' sums in one loop were taken for sums in vectors, and ran a tenth as fast as block by block."""
+    one = alone("int", "s[0] += x[i]")
+    shares = tuple(0.25 if access.array == "s" else 1.0 for access in one.work.statement.accesses)
+    assert into_one_element(one)
+    assert into_one_element(Inner(one.work, one.step, shares, 4.0))
+    assert not into_one_element(Inner(one.work, one.step, one.share, 4.0))
+    assert way_of_compiler([Inner(one.work, one.step, one.share, 4.0)], AVX2) is Way.SERIAL
 
 
 BLOCKS = """

@@ -117,3 +117,11 @@ def test_of_each_family_the_best_are_candidates() -> None:
     assert found[0] == "a0"
     assert found[-1] == "b"
     assert len(found) < 50
+
+
+def test_the_program_as_it_is_written_is_taken_where_nothing_else_times_it() -> None:
+    variants = [variant("own", 1.0, loop="o", original=True), variant("a", 2.0), variant("b", 3.0, loop="j")]
+    assert names(TimingOrder(variants, 1).next({})) == ["a"]
+    assert names(TimingOrder(variants, 1, as_written=True).next({})) == ["own"]
+    slower = [variant("a", 0.5), variants[0]]
+    assert names(TimingOrder(slower, 1, as_written=True).next({})) == ["a"]

@@ -25,10 +25,9 @@ from polydl.lower.ctree import (
     names,
     with_children,
 )
-from polydl.model import expr as model
 from polydl.model.combiners import Regrouping, of_assignment
-from polydl.model.functions import function_of
-from polydl.model.scop import Array, Assignment, Statement
+from polydl.model.scop import Array
+from polydl.target.instructions import neighbour_sum
 
 _LONG = 4096
 """Iterations from which on a clause gains with integers, too: gcc 12 has several vectors of sums with one, and keeps
@@ -98,7 +97,7 @@ def _sum(loops: Sequence[For], arrays: Mapping[str, Array], prefix: str) -> Node
     alone, in_lanes = (before, code, after), (before, clause, code, after)
     lanes: tuple[Node, ...] = in_lanes
     if exact:
-        far = None if len(loops) > 1 or _adds_neighbours(statement, arrays) else loops[0].distance
+        far = None if len(loops) > 1 or neighbour_sum(statement, arrays) is not None else loops[0].distance
         match far:
             case None:
                 lanes = alone
@@ -121,23 +120,3 @@ def _runs(loop: For) -> bool:
             return first <= last
         case _:
             return False
-
-
-def _adds_neighbours(statement: Statement, arrays: Mapping[str, Array]) -> bool:
-    """Whether processors add up what several iterations add in one instruction, and compilers see it: distances of
-    bytes (x86's VPSADBW, ARM's UABAL)."""
-    match statement.body:
-        case Assignment(value=model.Call(function, (model.Binary("-", left, right),))):
-            row = function_of(function)
-            return row is not None and row.magnitude and all(_is_byte(one, statement, arrays) for one in (left, right))
-        case _:
-            return False
-
-
-def _is_byte(value: model.Expr, statement: Statement, arrays: Mapping[str, Array]) -> bool:
-    while isinstance(value, model.Convert):
-        value = value.operand
-    if not isinstance(value, model.Load):
-        return False
-    element = arrays[statement.accesses[value.access].array].element
-    return element.is_int and element.unsigned and element.bits == 8
