@@ -336,14 +336,14 @@ def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -
     """The ranking with variants that have nests fused or in rows (polydl.search.fused_variants), or that share loops
     (polydl.search.merged_variants), and with those of one thread, where starting several takes longer than they save;
     all in the order of their scores. Raises QuotaExceeded."""
-    if o.loops or o.schedule is not None:
+    if not o.fuse or o.loops or o.schedule is not None:
         return ranking
-    found = _fused(ranking, o, progress) if o.fuse else ranking
+    found = _fused(ranking, o, progress)
     if not _short(found):
         return found
     one = o.changed(threads=1)
     alone = rank(ranking.program.read, machine=ranking.machine, options=one)
-    alone = _fused(alone, one, None) if o.fuse else alone
+    alone = _fused(alone, one, None)
     every = {variant.id: variant for variant in (*alone.variants, *found.variants)}
     return replace(found, variants=tuple(sorted(every.values(), key=lambda variant: variant.score)))
 

@@ -60,9 +60,9 @@ class Effort:
     schedules of a region are most of what a search finds."""
     fused_bases: int = 40
     """Variants of the search that are tried as the base of a fused one."""
-    fused_texts: int = 24
-    """Texts that are made to find fused variants: bases that differ only in loops that are cut for rows make the same
-    text, and of loops that no vectors run along each base makes none."""
+    fused: int = 24
+    """Variants with something fused, of the best bases, and half as many with regions that have schedules of their own:
+    bases that differ only in loops that are cut for rows make the same text."""
     measured: int = 150_000
     """Characters of C in the variants that are compiled and timed: of long ones fewer than are asked for, two at least.
     A compiler takes a second for ten thousand of them."""
@@ -118,7 +118,7 @@ class Effort:
         part = self.part(statements)
         if part == 1:
             return self
-        names = ("fused_bases", "fused_texts", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
+        names = ("fused_bases", "fused", "measured", "nests_at_sizes", "looked_at", "statements", "drawn")
         fewer = {name: max(1, round(part * getattr(self, name))) for name in names}
         half = min(1.0, 2 * part)
         fewer["ways"] = max(self.least_ways, round(half * self.ways))

@@ -40,9 +40,6 @@ from others among the few that are timed."""
 CORE_PROMISE = 0.8
 """Part to which rows in regions may bring the seconds of a program's instructions alone, instead: an estimate hides
 those behind the time of memory, which may be shorter in truth."""
-MOST = 8
-"""Variants with something fused that are made, of the best bases: more than that are not measured."""
-
 
 _Jams = dict[object, tuple[Ordered, tuple[int, ...]]]
 """By a part's key the part, and how many iterations of the loops around its rows it had better take together."""
@@ -61,11 +58,11 @@ def fused_variants(
     refused: dict[str, None] = {}
     jams: _Jams = {}
     bases = _nests_alone(ranked, estimator, effort.fused_bases)
-    alone = islice(_variants(bases, made, estimator, refused, effort.fused_texts, jams), MOST)
+    alone = islice(_variants(bases, made, estimator, refused, jams), effort.fused)
     found = {variant.id: variant for variant in alone}
     several = _with_schedules(ranked, estimator)
-    regions = _variants(several, made, estimator, refused, effort.fused_texts, jams)
-    for variant in islice((v for v in regions if v.id not in found), MOST // 2):
+    regions = _variants(several, made, estimator, refused, jams)
+    for variant in islice((v for v in regions if v.id not in found), effort.fused // 2):
         found[variant.id] = variant
     return tuple(found.values()), tuple(refused)
 
@@ -75,15 +72,12 @@ def _variants(
     made: FusedScop,
     estimator: Estimator,
     refused: dict[str, None],
-    most_texts: int,
     jams: _Jams,
 ) -> Iterator[Variant]:
     groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
     tried: set[Recipe] = set()
-    texts: set[str] = set()
     same: dict[object, Ordered] = {}  # parts that bases have in common are estimated once
-    made_texts = 0
     for base in ranked:
         scop = base.program
         near = [g for g in groups if any(_names(g) <= {s.name for _, s in run} for run in runs(base.parts))]
@@ -91,11 +85,9 @@ def _variants(
         own = {nest.name: nest for nest in fused}
         joined = [own.get(part.name, part) for part in base.parts]
         gone = set(starting_from_zero(joined).values())
-        vectors = False
         for rows in _in_rows(base, joined, gone, estimator, jams):
             parts = [same.setdefault(part.key, part) for part in rows]
-            in_rows = any(part.rows for part in parts)
-            if (parts == list(base.parts) and not made.changed) or (vectors and not in_rows):
+            if parts == list(base.parts) and not made.changed:
                 continue
             recipe = Recipe((*(part.recipe for part in parts), *merges))
             if recipe in tried:
@@ -108,16 +100,6 @@ def _variants(
                 without = [same.setdefault(part.key, part) for part in without]
                 if not _promises(estimate, estimator.whole(program_tree(without), base.estimate)):
                     continue
-            if made_texts == most_texts:
-                return
-            made_texts += 1
-            if variant.unusable is not None:
-                continue
-            code = variant.generated
-            if code.region in texts or (in_rows and not code.rows):
-                continue
-            texts.add(code.region)
-            vectors = vectors or in_rows
             yield variant.estimated(estimate)
 
 

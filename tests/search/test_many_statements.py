@@ -110,9 +110,9 @@ def test_effort_falls_with_the_statements_of_a_file() -> None:
     usual = Effort()
     assert usual.of_file(24) is usual
     less = usual.of_file(48)
-    assert (less.statements, less.fused_bases, less.fused_texts, less.measured) == (1500, 20, 12, 75_000)
+    assert (less.statements, less.fused_bases, less.fused, less.measured) == (1500, 20, 12, 75_000)
     assert (less.blocks.characters, less.searched.characters) == (75_000, 50_000)
-    assert (usual.of_file(10**6).fused_texts, usual.of_file(10**6).first) == (1, 8)
+    assert (usual.of_file(10**6).fused, usual.of_file(10**6).first) == (1, 8)
     assert dataclasses.replace(less, **{f: getattr(usual, f) for f in ("child_seconds",)}) == less
 
 
@@ -123,7 +123,7 @@ def test_effort_for_other_sizes_falls_with_the_budget() -> None:
     assert (less.blocks.points, less.blocks.judging, less.blocks.characters) == (26, 8, 15_000)
     assert (less.searched.points, less.searched.judging, less.searched.characters) == (16, 8, 10_000)
     assert (less.timed, less.timed_ways, less.stages) == (1, 1, ((4, 6), (7, 3)))
-    searched = ("fused_bases", "fused_texts", "ways", "checks", "measured")
+    searched = ("fused_bases", "fused", "ways", "checks", "measured")
     assert [getattr(less, name) for name in searched] == [getattr(usual, name) for name in searched]
     assert usual.within(1e-9).nests_at_sizes == usual.within(1e-9).statements == 1
 
