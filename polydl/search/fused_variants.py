@@ -41,6 +41,10 @@ CORE_PROMISE = 0.8
 """Part to which rows in regions may bring the seconds of a program's instructions alone, instead: an estimate hides
 those behind the time of memory, which may be shorter in truth."""
 
+MOST = 8
+"""Variants with something fused that are kept, and half as many with regions: the others of the search have room beside
+them among the few that are timed."""
+
 _Jams = dict[object, tuple[Ordered, tuple[int, ...]]]
 """By a part's key the part, and how many iterations of the loops around its rows it had better take together."""
 
@@ -59,11 +63,11 @@ def fused_variants(
     jams: _Jams = {}
     bases = _nests_alone(ranked, estimator, effort.fused_bases)
     alone = islice(_variants(bases, made, estimator, refused, jams), effort.fused)
-    found = {variant.id: variant for variant in alone}
+    found = {variant.id: variant for variant in _best(alone, MOST)}
     several = _with_schedules(ranked, estimator)
     regions = _variants(several, made, estimator, refused, jams)
-    for variant in islice((v for v in regions if v.id not in found), effort.fused // 2):
-        found[variant.id] = variant
+    more = islice((v for v in regions if v.id not in found), effort.fused // 2)
+    found |= {variant.id: variant for variant in _best(more, MOST // 2)}
     return tuple(found.values()), tuple(refused)
 
 
@@ -101,6 +105,10 @@ def _variants(
                 if not _promises(estimate, estimator.whole(program_tree(without), base.estimate)):
                     continue
             yield variant.estimated(estimate)
+
+
+def _best(variants: Iterable[Variant], most: int) -> list[Variant]:
+    return sorted(variants, key=lambda variant: variant.score)[:most]
 
 
 def _promises(rows: Estimate, loops: Estimate) -> bool:
