@@ -22,11 +22,11 @@ from polydl.schedule.loops import NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.tree import Sequence
+from polydl.schedule.tree import Sequence, bands
 from polydl.schedule.tree_check import Checked
 
 HANG_SECONDS = 10
-"""Of processor time, after which the code of regions with a schedule is taken to hang, as that for other sizes is
+"""Of processor time, after which the code of tiles along diagonals is taken to hang, as that for other sizes is
 (`Effort.child_seconds`)."""
 
 MOST_HUNG = 2
@@ -130,11 +130,11 @@ class Variant:
 
     @cached_property
     def generated(self) -> Generated:
-        """Its C, made once and kept; says nothing of legality. That of regions with a schedule is made in a process of
-        its own: their tiles may keep isl busy for minutes on few counted operations. Raises QuotaExceeded, also where
-        isl was too busy with `MOST_HUNG` others of the program."""
+        """Its C, made once and kept; says nothing of legality. That of tiles along diagonals is made in a process
+        of its own: they may keep isl busy for minutes on few counted operations. Raises QuotaExceeded, also where isl
+        was too busy with `MOST_HUNG` others of the program."""
         program, tree, hung = self.program, self.tree, self.origin.hung
-        if not self.scheduled:
+        if not any(member.diagonal for band in bands(tree) for member in band.members):
             return generate(program, tree)
         if len(hung) == MOST_HUNG:
             raise QuotaExceeded(f"not made, since code of {' and '.join(hung)} was stopped")
