@@ -148,6 +148,8 @@ class TimingOrder:
         if variant.unusable is not None:
             self._illegal.setdefault(variant.unusable, []).append(variant.id)
             return False
+        if variant.without_its_rows:
+            return False
         chosen = self.chosen
         if chosen and compiled([variant]) > _TOO_LONG * max(self.characters, compiled(chosen[:1])):
             return False

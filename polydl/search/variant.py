@@ -168,11 +168,17 @@ class Variant:
         """Why it is not measured: `refused`, or that its code is too much for isl; None: it is legal, and its code is
         made."""
         try:
-            if self.refused is None and not self.generated.rows and any(part.rows for part in self.parts):
-                return "none of its loops became a row of vectors"
+            if self.refused is None:
+                _ = self.generated
             return self.refused
         except QuotaExceeded as error:
             return error.reason
+
+    @property
+    def without_its_rows(self) -> bool:
+        """Whether none of the loops that were to be rows of vectors became one: it is another variant. Raises
+        QuotaExceeded."""
+        return not self.generated.rows and any(part.rows for part in self.parts)
 
     @property
     def too_much_memory(self) -> str | None:
