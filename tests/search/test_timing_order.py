@@ -17,7 +17,7 @@ from polydl.search.timing_order import ROUNDS, TimingOrder, candidates
 
 def variant(
     name: str, score: float, tile: int = 8, loop: str = "i", *, text: str = "", unusable: str | None = None,
-    original: bool = False,
+    original: bool = False, rowless: bool = False,
 ) -> Any:  # fmt: skip
     """A variant with tiles of a loop that is parallel."""
     transforms = (Tile("k", (tile,)), Permute((loop, "k.0", "k.1")), Parallelize((loop,)))
@@ -26,6 +26,7 @@ def variant(
         id=name, score=estimate.score, estimate=estimate, family=loop, unusable=unusable,
         recipe=Recipe(() if original else (NestRecipe("S0", transforms),)),
         generated=SimpleNamespace(region=text or name, prologue=()), as_written=original,
+        without_its_rows=rowless,
     )  # fmt: skip
 
 
@@ -90,6 +91,7 @@ def test_what_is_illegal_has_the_same_text_or_is_the_original_is_left_out() -> N
         variant("wrong", 1.1, 8, "j", unusable="a dependence"),
         variant("wrong too", 1.1, 16, "j", unusable="a dependence"),
         variant("original", 0.5, original=True),
+        variant("rowless", 0.9, 64, rowless=True),
         variant("e", 1.3, 32, "j"),
         variant("not ranked", math.nan, 64, "j"),
     ]
