@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, Place, accumulation, places
+from polydl.model.conversions import explicit
 from polydl.model.expr import (
     AffineValue,
+    Call,
     Const,
     Expr,
     Gather,
@@ -17,9 +19,10 @@ from polydl.model.expr import (
     on_operands,
     operands,
 )
+from polydl.model.functions import function_of
 from polydl.model.scop import Assignment, MicrokernelCall, Scop, Statement
 from polydl.model.time import inside_of
-from polydl.model.types import F32, F64
+from polydl.model.types import F32, F64, common
 
 
 def last_of(points: isl.Set, depth: int) -> isl.Set:
@@ -68,6 +71,7 @@ def combined(scop: Scop, names: Sequence[str]) -> Combined | str:
             for one in places(s)
             if len(found) == 1
             and _goes_with(first, how, s, one)
+            and _held_as_compared(scop, first, how)
             and not (one.last and (element.is_float or how.guards))
         )
         place = next(fits, None)
@@ -96,6 +100,19 @@ def _goes_with(best: Statement, how: Accumulation, keeper: Statement, place: Pla
             _same_value(best, a, keeper, b) for a, b in zip((how.value, *guards), (place.x, *place.guards), strict=True)
         )
     )
+
+
+def _held_as_compared(scop: Scop, statement: Statement, how: Accumulation) -> bool:
+    """Whether an extreme is compared as what is kept of it. `float m; if (x > m) { m = x; at = j; }` with a double x
+    takes an x that is more than what another was rounded to: which x that is, the order says."""
+    of = [scop.arrays[a.array].element for a in statement.accesses]
+    element, value = scop.arrays[statement.target.array].element, how.value
+    made = explicit(value, of.__getitem__)[1]
+    match value:
+        case Call(name, (x,)) if (row := function_of(name)) is not None and row.magnitude:
+            argument = explicit(x, of.__getitem__)[1]
+            made = argument if argument.is_float else made  # fabs of a float is a float
+    return element.is_int or common(made, element) is element
 
 
 def _same_element(old: Statement, one: int, new: Statement, two: int) -> bool:

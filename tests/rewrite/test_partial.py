@@ -62,6 +62,7 @@ CASES = {
     "where the last least one is": (f"{LONG} {{ y[i] = x[i]; if (k >= p[i]) {{ l = 3 * i; k = p[i]; }} }}", 100),
     "row and column": (f"{EACH} if (A[i][j] < m) {{ m = A[i][j]; k = i; l = j; }}", 1),
     "where it is among some": (f"{LONG} if (p[i] > 2 && x[i] > m) {{ m = x[i]; k = i; }}", 100),
+    "where the greatest magnitude is": (f"{LONG} if (fabs(x[i]) > m) {{ m = fabs(x[i]); k = i; }}", 100),
     "what is there": (f"{LONG} if (m > x[i]) {{ m = x[i]; l = p[i]; }}", 100),
     "under conditions": (f"{LONG} {{ if (p[i] & 1) if (x[i] > m) m = x[i]; y[i] = x[i]; }}", 100),
     "of several to one": (f"{LONG} {{ if (x[i] > m) m = x[i]; if (y[i] > m) m = y[i]; }}", 100),
@@ -244,6 +245,7 @@ LEFT_ALONE = {
     "where another one is": f"{LONG} {{ if (x[i] > m) k = i; if (y[i] > m) m = y[i]; }}",
     "where it was": f"{LONG} {{ if (x[i] > m) m = x[i]; if (x[i] > m) k = i; }}",
     "cut off": f"{LONG} if (x[i] > k) k = x[i];",
+    "where one is that is rounded": f"{LONG} if (1 + 1e-9 * x[i] > m) {{ m = 1 + 1e-9 * x[i]; k = i; }}",
     "downwards": "for (int i = 499; i > 0; i--) { y[i] = y[i - 1]; out[0] += x[i]; }",
     "columns on threads": f"{EACH} {{ x[j] += A[i][j]; y[j] += B[i][j]; }}",
     "a row that is read": (
