@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import msgspec
 
 from polydl.base import html
 from polydl.base.errors import IllegalVariant, QuotaExceeded
@@ -12,6 +14,7 @@ from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
+from polydl.model.in_child import Hung, in_child
 from polydl.model.scop import Scop
 from polydl.rank.estimate import Estimate
 from polydl.schedule.check import check
@@ -19,8 +22,15 @@ from polydl.schedule.loops import NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
-from polydl.schedule.tree import Sequence
+from polydl.schedule.tree import Sequence, bands
 from polydl.schedule.tree_check import Checked
+
+HANG_SECONDS = 10
+"""Of processor time, after which the code of tiles along diagonals is taken to hang, as that for other sizes is
+(`Effort.child_seconds`)."""
+
+MOST_HUNG = 2
+"""Variants of one program that are waited for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,8 @@ class Origin:
     number."""
     checked: Checked = field(default_factory=dict, repr=False, compare=False)
     """What the exact check said of parts that variants have in common."""
+    hung: list[str] = field(default_factory=list, repr=False, compare=False)
+    """Ids of variants whose code took isl too long."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +130,19 @@ class Variant:
 
     @cached_property
     def generated(self) -> Generated:
-        """Its C, made once and kept; says nothing of legality. Raises QuotaExceeded."""
-        return generate(self.program, self.tree)
+        """Its C, made once and kept; says nothing of legality. That of tiles along diagonals is made in a process
+        of its own: they may keep isl busy for minutes on few counted operations. Raises QuotaExceeded, also where isl
+        was too busy with `MOST_HUNG` others of the program."""
+        program, tree, hung = self.program, self.tree, self.origin.hung
+        if not any(member.diagonal for band in bands(tree) for member in band.members):
+            return generate(program, tree)
+        if len(hung) == MOST_HUNG:
+            raise QuotaExceeded(f"not made, since code of {' and '.join(hung)} was stopped")
+        try:
+            return generated_apart(lambda: generate(program, tree), f"code of {self.id}", seconds=HANG_SECONDS)
+        except Hung:
+            hung.append(self.id)
+            raise
 
     @cached_property
     def illegal(self) -> str | None:
@@ -211,3 +234,9 @@ class Variant:
             if p.function
         )
         return (*summed, *dict.fromkeys(ahead))
+
+
+def generated_apart(made: Callable[[], Generated], what: str, *, seconds: int) -> Generated:
+    """What `made` gives, in a process of its own. Raises QuotaExceeded, also for what takes more processor time."""
+    text = in_child(lambda: msgspec.json.encode(made()).decode(), what, seconds=seconds)
+    return msgspec.json.decode(text, type=Generated)

@@ -10,6 +10,8 @@ from polydl import pipeline
 from polydl.inspect.recording import recorded
 from polydl.lower import emit
 from polydl.options import Options
+from polydl.schedule.tree import bands
+from polydl.search import variant
 from tests.rewrite.programs import KERNELS
 
 CHAIN = next(p for p in KERNELS if p.name == "chain")
@@ -38,9 +40,9 @@ def test_one_generation_per_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     before = list(texts)
     recorded(result, options)
     measured = {m.id for m in done.report.measurements}
-    for variant in made:
-        assert variant.region() in variant.code()
-        assert variant.id not in measured or sum(variant.generated.region in text for text in before) == 1
+    for one in made:
+        assert one.region() in one.code()
+        assert one.id not in measured or sum(one.generated.region in text for text in before) == 1
     assert texts == before, "what was made is kept"
 
 
@@ -53,3 +55,27 @@ def test_a_changed_variant_has_a_text_of_its_own(tmp_path: Path) -> None:
     first, second = ranking[0], ranking[1]
     assert first.region() != second.region()
     assert replace(first, parts=second.parts).region() == second.region()
+
+
+def test_code_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """isl may need minutes for the tiles of a region on few counted operations."""
+
+    def hangs(*_: object) -> emit.Generated:
+        while True:
+            pass
+
+    path = tmp_path / "s.c"
+    path.write_text(
+        "void f(double u[restrict 400])\n{\nfor (int t = 0; t < 90; t++)\nfor (int i = 1; i < 399; i++)\n"
+        "u[i] = u[i - 1] + u[i + 1];\n}\n"
+    )
+    made = next(
+        v
+        for v in pipeline.rank(path, "small", "xeon-8480plus", threads=2)
+        if any(member.diagonal for band in bands(v.tree) for member in band.members)
+    )
+    monkeypatch.setattr(variant, "generate", hangs)
+    monkeypatch.setattr(variant, "HANG_SECONDS", 1)
+    made.__dict__.pop("generated", None)
+    made.__dict__.pop("unusable", None)
+    assert made.unusable is not None and "stopped after 1 s" in made.unusable

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
-import msgspec
 import numpy as np
 
 from polydl.base.effort import Effort
@@ -25,7 +24,7 @@ from polydl.lower.guarded_pieces import dispatched, extents
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
-from polydl.model.in_child import Hung, in_child
+from polydl.model.in_child import Hung
 from polydl.model.isl import quota
 from polydl.model.scop import Scop
 from polydl.rank.estimator import Estimator
@@ -43,7 +42,7 @@ from polydl.search.sizes.lanes import candidates_in_lanes
 from polydl.search.sizes.partial_sums import candidates_in_rounds
 from polydl.search.sizes.searched_families import Base, Candidate, candidates_for, named
 from polydl.search.sizes.size_points import Ranges, SizePoint, estimator_at, point_at, size_points, too_few
-from polydl.search.variant import Variant
+from polydl.search.variant import Variant, generated_apart
 from polydl.target import Machine
 
 _LARGEST = 32
@@ -339,12 +338,10 @@ def _of_candidate(one: Candidate, effort: Effort, *, instances: bool = False) ->
     """The code of a candidate. Tiles along diagonals keep isl busy for minutes on few counted operations where sizes
     are parameters, so that it is made in a process of its own. Raises QuotaExceeded."""
 
-    def made() -> str:
-        code = generate(one.base.scop, one.tree, instances=instances, other_sizes=True, operations=effort.operations)
-        return msgspec.json.encode(code).decode()
+    def made() -> Generated:
+        return generate(one.base.scop, one.tree, instances=instances, other_sizes=True, operations=effort.operations)
 
-    what = f"code of {one.recipe.id} for every size"
-    return msgspec.json.decode(in_child(made, what, seconds=effort.child_seconds), type=Generated)
+    return generated_apart(made, f"code of {one.recipe.id} for every size", seconds=effort.child_seconds)
 
 
 def _features(estimated: _Estimated) -> tuple[list[tuple[isl.PwAff, ...]], FloatArray]:
