@@ -147,7 +147,8 @@ def _for_polydl(
 def _quickly(
     arguments: Sequence[Word], timeout: float, live: polydl_compile.LiveProcesses | None, temporary: str
 ) -> polydl_compile.Compilation:
-    """All but programs: those tell what a compiler makes with its flags, as faults of -O3 (`compiler_faults`)."""
+    """Compile libraries and objects with little optimization, and programs as asked: what these are for is to show what
+    a compiler makes of its flags (`compiler_faults`)."""
     if not {"-shared", "-c", "-S", "-fsyntax-only", "c-header"}.intersection(map(os.fspath, arguments)):
         return _for_polydl(arguments, timeout, live, temporary)
     little = ("-Og", "-fstrict-aliasing")

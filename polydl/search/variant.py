@@ -9,6 +9,7 @@ from functools import cached_property
 import msgspec
 
 from polydl.base import html
+from polydl.base.effort import Effort
 from polydl.base.errors import IllegalVariant, QuotaExceeded
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
@@ -25,12 +26,10 @@ from polydl.schedule.recipe import Recipe
 from polydl.schedule.tree import Sequence, bands
 from polydl.schedule.tree_check import Checked
 
-HANG_SECONDS = 10
-"""Of processor time, after which the code of tiles along diagonals is taken to hang, as that for other sizes is
-(`Effort.child_seconds`)."""
-
+HANG_SECONDS = Effort().child_seconds
+"""Of processor time, after which making the code of tiles along diagonals is stopped, as that for other sizes is."""
 MOST_HUNG = 2
-"""Variants of one program that are waited for so long."""
+"""Variants of one program whose code may be stopped; no code of tiles along diagonals is made after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Origin:
     checked: Checked = field(default_factory=dict, repr=False, compare=False)
     """What the exact check said of parts that variants have in common."""
     hung: list[str] = field(default_factory=list, repr=False, compare=False)
-    """Ids of variants whose code took isl too long."""
+    """Ids of variants whose code was stopped, since isl took too long for it."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +242,7 @@ class Variant:
 
 
 def generated_apart(made: Callable[[], Generated], what: str, *, seconds: int) -> Generated:
-    """What `made` gives, in a process of its own. Raises QuotaExceeded, also for what takes more processor time."""
+    """Generate code in a child process of at most so many seconds of processor time. Raises QuotaExceeded, also for
+    code that takes longer."""
     text = in_child(lambda: msgspec.json.encode(made()).decode(), what, seconds=seconds)
     return msgspec.json.decode(text, type=Generated)
