@@ -40,7 +40,6 @@ from others among the few that are timed."""
 CORE_PROMISE = 0.8
 """Part to which rows in regions may bring the seconds of a program's instructions alone, instead: an estimate hides
 those behind the time of memory, which may be shorter in truth."""
-
 MOST = 8
 """Variants with something fused that are kept, and half as many with regions: the others of the search have room beside
 them among the few that are timed."""
@@ -108,7 +107,9 @@ def _variants(
 
 
 def _best(variants: Iterable[Variant], most: int) -> list[Variant]:
-    return sorted(variants, key=lambda variant: variant.score)[:most]
+    """The legal ones with the best scores."""
+    legal = (variant for variant in sorted(variants, key=lambda variant: variant.score) if variant.refused is None)
+    return list(islice(legal, most))
 
 
 def _promises(rows: Estimate, loops: Estimate) -> bool:
