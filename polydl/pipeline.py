@@ -30,7 +30,7 @@ from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked, one_region_each
 from polydl.lower.header import header
 from polydl.lower.splice import splice
-from polydl.measure import Progress, check_compiles, measure
+from polydl.measure import Compilation, Progress, Toolchain, check_compiles, measure
 from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.model.scop import Assignment, Scop
@@ -285,7 +285,7 @@ def optimize(
         whole = run and not all(one.compiled for one in done)
         diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
         if not diagnostics.ok:
-            raise ToolchainError(f"the output does not compile: {diagnostics.message}")
+            raise _does_not_compile(diagnostics, program, toolchain)
     checking = time.perf_counter() - checking
     if o.curve:
         spent = sum(d.report.spent for d in done if d.report is not None)
@@ -309,6 +309,15 @@ def optimize(
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
     return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less)
+
+
+def _does_not_compile(diagnostics: Compilation, program: Program, toolchain: Toolchain) -> ToolchainError:
+    """What the compiler says of the output; of the input, where it does not take that either."""
+    source = program.source
+    given = check_compiles(source.text, toolchain, source, name=str(source.path), object_code=False)
+    if given.ok:
+        return ToolchainError(f"the output does not compile: {diagnostics.message}")
+    return ToolchainError(f"'{toolchain.cc}' does not compile the input: {given.message}")
 
 
 def _less(scops: Sequence[Scop], effort: Effort, budget: float) -> str:

@@ -317,6 +317,15 @@ def test_sizes_that_no_array_has(folder: Path) -> None:
         assert ("array 'C' has no elements" if size == "0" else "dimension 2 of 'C' has the size -5") in shown
 
 
+def test_input_that_compilers_refuse(folder: Path) -> None:
+    (folder / "bad.c").write_text("void f(float *restrict p, float q) {\n  for (int i = 0; i < 9; i++) p[i] ^= q;\n}\n")
+    for more in ((), ("--no-run",)):
+        shown = refused(folder, "optimize", "bad.c", "-o", "out.c", *PRESET, *more, code=1)
+        assert "'cc' does not compile the " in shown
+        assert "output does" not in shown
+        assert "invalid operands to binary ^" in shown
+
+
 def test_compiler_that_does_nothing(folder: Path) -> None:
     shown = refused(folder, "optimize", "matmul.c", "-o", "out.c", *SMALL, "--cc", "true", code=1)
     assert "'true -E' printed no C" in shown
