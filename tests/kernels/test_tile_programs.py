@@ -16,14 +16,14 @@ from polydl.base import resources
 from polydl.target import detect, narrowed, preset
 from tests.kernels.test_products import EMULATE
 from tests.kernels.test_tiles import AMX, MACHINE, PROGRAM, VALUES
-from tests.oracle.native import compile_c
+from tests.oracle.native import QUICK, compile_c
 
 pytestmark = [
     pytest.mark.few_sizes,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="vector code of x86 around the tiles"),
 ]
 HEAD = "#include <stdint.h>\n#include <polydl.h>\n"
-FLAGS = ("-O2", "-march=native", f"-I{resources.headers()}")
+FLAGS = (*QUICK, "-march=native", f"-I{resources.headers()}")
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:
@@ -35,15 +35,24 @@ def bf16(values: np.ndarray) -> np.ndarray:
     return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def built(source: str, folder: Path, machine: str = MACHINE, **options: object) -> tuple[ctypes.CDLL, ctypes.CDLL, str]:
-    """(the original as `before`, what polydl writes for a machine, emulated; its C) of a function called `after`."""
+def written(source: str, folder: Path, machine: str = MACHINE, **options: object) -> str:
+    """What polydl writes for a machine."""
     path, out = folder / "f.c", folder / "made.c"
     path.write_text(HEAD + source)
     given = {"threads": 2, **options}
     pipeline.optimize(path, out, run=False, machine=machine, **given)  # type: ignore[arg-type]
-    made = out.read_text()
-    original = compile_c([HEAD + source.replace("void after(", "void before(")], FLAGS)
-    return original, compile_c([made], (*FLAGS, "-fopenmp", *EMULATE)), made
+    return out.read_text()
+
+
+def as_it_is(source: str) -> ctypes.CDLL:
+    """The original of a function called `after`, as `before`."""
+    return compile_c([HEAD + source.replace("void after(", "void before(")], FLAGS)
+
+
+def built(source: str, folder: Path, machine: str = MACHINE, **options: object) -> tuple[ctypes.CDLL, ctypes.CDLL, str]:
+    """(the original as `before`, what polydl writes for a machine, emulated; its C) of a function called `after`."""
+    made = written(source, folder, machine, **options)
+    return as_it_is(source), compile_c([made], (*FLAGS, "-fopenmp", *EMULATE)), made
 
 
 def product(**kinds: str) -> str:
@@ -273,7 +282,7 @@ static inline void count_one(void) { __atomic_add_fetch(&counted, 1, __ATOMIC_RE
 def test_each_thread_begins_once(tmp_path: Path) -> None:
     """Around all of its blocks: the thread that calls, and in the parallel loop each by itself."""
     source = product(c="float", a="polydl_bf16", b="polydl_bf16", value=VALUES["bf16"])
-    _, _, made = built(source, tmp_path, sizes={"M": 256, "N": 1024, "K": 128})
+    made = written(source, tmp_path, sizes={"M": 256, "N": 1024, "K": 128})
     assert calls_of_tiles(made)
     counting = COUNTED + made.replace("{ polydl_tiles_on++; }", "{ polydl_tiles_on++, count_one(); }")
     library = compile_c([counting], (*FLAGS, "-fopenmp", *EMULATE))
@@ -305,7 +314,7 @@ long question(int part) { return part < 3 ? asked[part] : times; }
 def test_the_system_is_asked_and_may_refuse(tmp_path: Path) -> None:
     """arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) once, however often the function is called; then vectors."""
     source = product(c="float", a="polydl_bf16", b="polydl_bf16", value=VALUES["bf16"])
-    before, _, made = built(source, tmp_path, sizes={"M": 90, "N": 130, "K": 200}, threads=1)
+    before, made = as_it_is(source), written(source, tmp_path, sizes={"M": 90, "N": 130, "K": 200}, threads=1)
     library = compile_c(["#include <stdarg.h>", REFUSING, made], (*FLAGS, *AMX, "-Dsyscall=refuse"))
     rng = np.random.default_rng(9)
     a, b = (bf16(rng.integers(-8, 9, shape)) for shape in ((90, 200), (200, 130)))
