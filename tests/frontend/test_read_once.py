@@ -224,17 +224,17 @@ void product(int n, int m, const float A[restrict n][m], const float x[restrict 
 
 
 @pytest.mark.parametrize(
-    ("sizes", "more"),
+    ("sizes", "more", "run"),
     [
-        ({"n": 40, "m": 24}, {}),
-        ({"n": 40}, {}),
-        ({}, {}),
-        ({"n": range(1, 90), "m": 24}, {}),
-        ({"n": range(1, 90), "m": range(4, 60)}, {"curve": 3}),
+        ({"n": 40, "m": 24}, {}, True),
+        ({"n": 40, "m": 24}, {}, False),
+        ({"n": 40}, {}, False),
+        ({}, {}, False),
+        ({"n": range(1, 90), "m": 24}, {}, False),
+        ({"n": range(1, 90), "m": range(4, 60)}, {"curve": 3}, True),
     ],
-    ids=["sizes", "one size", "no sizes", "ranges", "curve"],
+    ids=["sizes, run", "sizes", "one size", "no sizes", "ranges", "curve, run"],
 )
-@pytest.mark.parametrize("run", [True, False], ids=["run", "no run"])
 def test_optimize_reads_once(
     tmp_path: Path, counts: Counter[str], sizes: dict[str, int | range], more: dict[str, Any], run: bool
 ) -> None:

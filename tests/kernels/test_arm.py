@@ -25,6 +25,7 @@ from tests.kernels.contraction_program import Call
 from tests.kernels.test_products import kernels_and_twins
 from tests.kernels.test_tiles import BLOCKS
 from tests.kernels.test_tiles import kernels_and_twins as tiled_kernels
+from tests.oracle.native import QUICK
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
@@ -62,13 +63,13 @@ def test_random_specifications_equal_their_twin(seed: int, tmp_path: Path) -> No
         for index, spec in enumerate(specs)
         for repeat in range(4)
     ]
-    assert _run(tmp_path, contraction_program.program(specs, calls), "-O2") == "done\n"
+    assert _run(tmp_path, contraction_program.program(specs, calls), *QUICK) == "done\n"
 
 
 def test_every_remainder(tmp_path: Path) -> None:
     spec = MicrokernelSpec(F32, 7, 24, None, 24, (Reduction(5, 1, 24),))
     calls = [Call(0, m, n, {"a_m": 5}) for m in range(8) for n in range(25)]
-    assert _run(tmp_path, contraction_program.program([spec], calls), "-O3") == "done\n"
+    assert _run(tmp_path, contraction_program.program([spec], calls), *QUICK) == "done\n"
 
 
 def test_vectors_are_neon(tmp_path: Path) -> None:
@@ -85,10 +86,12 @@ EXTENSIONS = {"sve": ("sdot", "ld1w"), "sve+i8mm+bf16": ("usdot", "bfdot")}
 """What is compiled for, and instructions on SVE's registers that are in products for it."""
 
 
-def _scalable(name: str, extensions: str = "sve") -> tuple[tuple[str, ...], Sequence[str]]:
+def _scalable(
+    name: str, extensions: str = "sve", optimized: Sequence[str] = QUICK
+) -> tuple[tuple[str, ...], Sequence[str]]:
     """Flags of the compiler for long vectors, and the emulator of a core that has them."""
     size = isa(name).vector_bytes
-    flags = ("-O2", f"-march=armv8.2-a+{extensions}", *isa(name).flags)
+    flags = (*optimized, f"-march=armv8.2-a+{extensions}", *isa(name).flags)
     return flags, [EMULATOR, "-cpu", f"max,{name}=on,sve-default-vector-length={size}"]
 
 
@@ -201,7 +204,7 @@ INSTRUCTIONS = {"sdot": 1, "usdot": 2, "bfdot": 2}
 def test_inner_products(architecture: str, tmp_path: Path) -> None:
     """With the instructions there are; the emulator computes what they do, bit by bit."""
     source = kernels_and_twins(random.Random(architecture), 2)
-    flags = ("-O1", "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={ARCHITECTURES[architecture]}")
+    flags = (*QUICK, "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={ARCHITECTURES[architecture]}")
     assert _run(tmp_path, source, *flags) == "done\n"
     (text,) = (path.read_text() for path in tmp_path.glob("*.s"))
     level = list(ARCHITECTURES).index(architecture)
@@ -284,7 +287,7 @@ def test_kernels_of_blocks(product: Product, tmp_path: Path) -> None:
     source = tiled_kernels(random.Random(product.name), 4, [product])
     wanted = product.instruction.removesuffix("_turned")
     for architecture, there in (("armv8.2-a+i8mm+bf16", True), ("armv8-a", False), ("armv8.2-a+dotprod", False)):
-        flags = ("-O1", "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={architecture}")
+        flags = (*QUICK, "-ffp-contract=off", "-Wno-psabi", "-save-temps", f"-march={architecture}")
         assert _run(tmp_path, source, *flags) == "done\n"
         made = _assembly(tmp_path)
         assert bool(re.search(rf"\t{wanted}\tv", made)) == there
@@ -362,7 +365,7 @@ def test_whole_outputs(loops: str, blocks: str, tmp_path: Path) -> None:
     source.write_text(OUTPUT)
     out = tmp_path / "out.c"
     pipeline.optimize(source, out, run=False, loops=loops, blocks=blocks, threads=3, machine="default")
-    assert _run(tmp_path, out.read_text(), "-O2", "-fopenmp") == "0 wrong\n"
+    assert _run(tmp_path, out.read_text(), *QUICK, "-fopenmp") == "0 wrong\n"
 
 
 @pytest.mark.parametrize("name", SCALABLE)
@@ -372,28 +375,35 @@ def test_whole_outputs_for_long_vectors(name: str, element: str, tmp_path: Path)
     source, out = tmp_path / "product.c", tmp_path / "out.c"
     source.write_text(OUTPUT.replace("float", element))
     pipeline.optimize(source, out, run=False, threads=3, machine=SCALABLE[name])
-    flags, emulator = _scalable(name)
+    flags, emulator = _scalable(name, optimized=("-O2",))  # which makes FMAs of products and sums
     assert _run(tmp_path, out.read_text(), "-fopenmp", "-save-temps", *flags, emulator=emulator) == "0 wrong\n"
     # Vectors of 128 bits are NEON's, too, and the compiler takes its instructions but for predicates.
     wanted = r"\tfml[as]\tz" if name != "sve128" else r"\tld1[wd]\t\{?z"
     assert re.search(wanted, _assembly(tmp_path))
-    assert _run(tmp_path, out.read_text(), "-fopenmp", "-O1") == "0 wrong\n"
+    assert _run(tmp_path, out.read_text(), "-fopenmp", *QUICK) == "0 wrong\n"
+
+
+NARROW = {
+    "us": ("unsigned char", "signed char", "int"),
+    "su": ("signed char", "unsigned char", "int"),
+    "s": ("signed char", "signed char", "int"),
+    "u": ("unsigned char", "unsigned char", "int"),
+    "bf": ("polydl_bf16", "polydl_bf16", "float"),
+}
+"""Types of the factors and of their sum."""
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "sums", "instruction"),
+    ("machine", "kind"),
     [
-        ("unsigned char", "signed char", "int", "us"),
-        ("signed char", "unsigned char", "int", "us"),
-        ("signed char", "signed char", "int", "s"),
-        ("unsigned char", "unsigned char", "int", "u"),
-        ("polydl_bf16", "polydl_bf16", "float", "bf"),
+        *(("graviton-3", kind) for kind in NARROW),
+        *((SCALABLE["sve128"], kind) for kind in ("us", "u", "bf")),
+        *((SCALABLE["sve256"], kind) for kind in ("su", "s", "bf")),
+        *((SCALABLE["sve512"], kind) for kind in ("us", "s", "bf")),
     ],
 )
-@pytest.mark.parametrize("machine", ["graviton-3", *SCALABLE.values()])
-def test_whole_outputs_of_narrow_types(
-    left: str, right: str, sums: str, instruction: str, machine: str, tmp_path: Path
-) -> None:
+def test_whole_outputs_of_narrow_types(machine: str, kind: str, tmp_path: Path) -> None:
+    left, right, sums = NARROW[kind]
     text = OUTPUT.replace("float A", f"{left} A").replace("float B", f"{right} B").replace("float C", f"{sums} C")
     text = text.replace(
         "static float a[M][K], b[K][N], c[M][N]",
@@ -415,15 +425,16 @@ def test_whole_outputs_of_narrow_types(
     source.write_text(text)
     headers = ("-fopenmp", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
     pipeline.optimize(source, out, run=False, threads=3, machine=machine)
+    instruction = "us" if kind == "su" else kind
     wanted = rf"\t{instruction}mmla\tv"
     if machine == "graviton-3":
         assert (
-            _run(tmp_path, out.read_text(), "-O2", f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
+            _run(tmp_path, out.read_text(), *QUICK, f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
             == "0 wrong\n"
         )
     else:
         name = next(name for name, of in SCALABLE.items() if of == machine)
-        flags, emulator = _scalable(name, "sve+i8mm+bf16")
+        flags, emulator = _scalable(name, "sve+i8mm+bf16", ("-O2",))
         assert _run(tmp_path, out.read_text(), *flags, *headers, emulator=emulator) == "0 wrong\n"
         # A64FX has no BFDOT, and FMAs on floats are chosen for it.
         floats = r"\tfmla\tz" if machine == "a64fx" else r"\tbfdot\tz"
@@ -501,6 +512,6 @@ def test_block_sparse_products(left: str, right: str, instruction: str, tmp_path
     source.write_text("".join(f"#define {name} {text}\n" for name, text in macros.items()) + SPARSE)
     pipeline.optimize(source, out, run=False, threads=3, machine="graviton-3")
     headers = ("-fopenmp", f"-I{resources.headers()}", "-Wno-psabi", "-save-temps")
-    flags = ("-O2", f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
+    flags = (*QUICK, f"-march={ARCHITECTURES['mixed signs and bf16']}", *headers)
     assert _run(tmp_path, out.read_text(), *flags) == "0 wrong\n"
     assert re.search(rf"\t{instruction}\tv", _assembly(tmp_path))

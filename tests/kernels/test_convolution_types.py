@@ -85,10 +85,16 @@ KINDS = {
 }
 
 
+CHANNELS = [(16, 1), (12, 2), (3, 2)]
+"""And strides."""
+LAYOUTS = ["blocked", "channels-last"]
+
+
 @X86
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("layout", ["blocked", "channels-last"])
-@pytest.mark.parametrize(("channels", "stride"), [(16, 1), (12, 2), (3, 2)])
+@pytest.mark.parametrize(
+    ("kind", "layout", "channels", "stride"),
+    [(kind, LAYOUTS[(k + n) % 2], *CHANNELS[n]) for k, kind in enumerate(KINDS) for n in range(3)],
+)
 def test_convolutions(kind: str, layout: str, channels: int, stride: int, tmp_path: Path) -> None:
     a, b, c, product = KINDS[kind]
     blocks = (2, 3) if layout == "blocked" else (1, 1)

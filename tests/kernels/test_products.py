@@ -365,26 +365,27 @@ int main(void)
 
 
 @X86
-@pytest.mark.parametrize("steps", [41, 44])
 @pytest.mark.parametrize(
-    ("types", "op", "cast", "machine"),
+    ("types", "op", "cast", "machine", "steps"),
     [
-        (("int32_t", "uint8_t", "int8_t"), "+=", "", "epyc-zen4"),
-        (("int32_t", "int8_t", "int8_t"), "-=", "(int)", "epyc-zen4"),
-        (("int32_t", "uint8_t", "uint8_t"), "+=", "", "epyc-zen4"),
-        (("int32_t", "uint8_t", "uint8_t"), "+=", "", "epyc-zen3"),
-        (("int32_t", "int16_t", "int16_t"), "+=", "", "epyc-zen4"),
-        (("int32_t", "int8_t", "int16_t"), "-=", "", "epyc-zen3"),
-        (("int32_t", "uint16_t", "int16_t"), "+=", "", "epyc-zen4"),
-        (("int32_t", "int32_t", "int32_t"), "+=", "", "epyc-zen3"),
-        (("double", "float", "float"), "+=", "(double)", "epyc-zen4"),
-        (("float", "int8_t", "float"), "+=", "", "epyc-zen3"),
+        (("int32_t", "uint8_t", "int8_t"), "+=", "", "epyc-zen4", 41),
+        (("int32_t", "uint8_t", "int8_t"), "+=", "", "epyc-zen4", 44),
+        (("int32_t", "int8_t", "int8_t"), "-=", "(int)", "epyc-zen4", 41),
+        (("int32_t", "uint8_t", "uint8_t"), "+=", "", "epyc-zen4", 44),
+        (("int32_t", "uint8_t", "uint8_t"), "+=", "", "epyc-zen3", 41),
+        (("int32_t", "int16_t", "int16_t"), "+=", "", "epyc-zen4", 41),
+        (("int32_t", "int8_t", "int16_t"), "-=", "", "epyc-zen3", 44),
+        (("int32_t", "uint16_t", "int16_t"), "+=", "", "epyc-zen4", 41),
+        (("int32_t", "int32_t", "int32_t"), "+=", "", "epyc-zen3", 44),
+        (("double", "float", "float"), "+=", "(double)", "epyc-zen4", 41),
+        (("float", "int8_t", "float"), "+=", "", "epyc-zen3", 44),
     ],
 )
 def test_programs_at_any_size(
     types: tuple[str, str, str], op: str, cast: str, machine: str, steps: int, tmp_path: Path
 ) -> None:
-    """Any size, K from 0 to 70, on memory that ends where the arrays do: the bits of the original."""
+    """Any size, K from 0 to 70, on memory that ends where the arrays do: the bits of the original. Tuned for whole
+    words of a depth, and for a last one that is not."""
     c, a, b = types
     text = PROGRAM.format(c=c, a=a, b=b, op=op, cast=cast)
     (tmp_path / "f.c").write_text(text)

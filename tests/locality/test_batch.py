@@ -28,8 +28,8 @@ def test_any_nest_is_equal_to_the_exact_analysis(seed: int) -> None:
 
 @pytest.mark.parametrize("part", range(5))
 def test_equal_to_the_exact_analysis(part: int) -> None:
-    """5 parts of 70 nests with 3 variants each: 1,050 random cases, strided, windowed, tiled, parallel, blocked."""
-    wrong = list(itertools.chain.from_iterable(differences(seed) for seed in range(70 * part, 70 * part + 70)))
+    """5 parts of 30 nests with 3 variants each: 450 random cases, strided, windowed, tiled, parallel, blocked."""
+    wrong = list(itertools.chain.from_iterable(differences(seed) for seed in range(30 * part, 30 * part + 30)))
     assert not wrong, wrong[0]
 
 

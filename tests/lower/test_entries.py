@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import polydl
-from tests.efforts import FEW
 from tests.oracle.native import NATIVE, compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 HEAD = """
 #include <math.h>
@@ -109,7 +110,7 @@ CASES: dict[str, tuple[str, Callable[[Data], np.ndarray]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_entries_are_right_for_any_pattern_on_any_number_of_threads(name: str) -> None:
     text, expected = CASES[name]
-    made = polydl.optimize(HEAD % text, run=False, sizes={"n": 40, "k": 16}, threads=3, effort=FEW)
+    made = polydl.optimize(HEAD % text, run=False, sizes={"n": 40, "k": 16}, threads=3)
     (scop,) = made.scops
     code = next(v.code() for v in scop.ranking.variants if "Parallelize(" in str(v.recipe))
     assert "polydl_ordered_i32(ptr, 0, 39)" in code
@@ -150,7 +151,7 @@ OVERLAPPING = np.array([0, 4, 2, 6, 6, 3, 3, 8] * 5 + [9], np.int32)
 
 def test_segments_that_overlap_run_in_their_order() -> None:
     text = HEAD % (ROW + " out[p] = out[p] * 2 + s[i];")
-    made = polydl.optimize(text, run=False, sizes={"n": 40, "k": 16}, threads=3, effort=FEW)
+    made = polydl.optimize(text, run=False, sizes={"n": 40, "k": 16}, threads=3)
     (scop,) = made.scops
     code = next(v.code() for v in scop.ranking.variants if "Parallelize(" in str(v.recipe))
     data = Data.of([9] + [0] * 39, 16)

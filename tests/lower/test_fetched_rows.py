@@ -12,8 +12,9 @@ import pytest
 
 import polydl
 from polydl.model.segment_ends import LARGE_BYTES
-from tests.efforts import FEW
 from tests.oracle.native import NATIVE, compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 GUARDED = """
 #define _GNU_SOURCE
@@ -118,7 +119,7 @@ def run(library: ctypes.CDLL, lengths: Sequence[int], expected: Callable[..., np
 @pytest.mark.parametrize("name", CASES)
 def test_rows_are_fetched_and_nothing_is_read_behind_tables(name: str, threads: int) -> None:
     text, expected = CASES[name]
-    made = polydl.optimize(text, run=False, sizes={"n": 40, "k": K}, threads=threads, effort=FEW)
+    made = polydl.optimize(text, run=False, sizes={"n": 40, "k": K}, threads=threads)
     (scop,) = made.scops
     code = next(v.code() for v in scop.ranking.variants if ("Parallelize(" in str(v.recipe)) == (threads > 1))
     for each in (made.text, code):

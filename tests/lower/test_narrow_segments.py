@@ -18,8 +18,9 @@ from polydl.kernels.microkernel import environment, isa_prologue
 from polydl.model.types import I8, I32
 from polydl.target.products import DOT_8
 from tests.compiling import run_compiler
-from tests.efforts import FEW
 from tests.oracle.native import QUICK_NATIVE, compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 INCLUDE = f"-I{resources.headers()}"
 MACHINES = {
@@ -172,9 +173,8 @@ def name(case: Case) -> str:
 def test_products_are_right_for_any_pattern_at_any_size(case: Case) -> None:
     threads = 1 + CASES.index(case) % 3
     sizes = {"n": 40, "k": 72}
-    made = polydl.optimize(case.source, run=False, machine=ZEN, sizes=sizes, threads=threads, effort=FEW, space="small")
-    (scop,) = made.scops
-    code = next(v.code() for v in scop.ranking.variants if "polydl_mk_" in v.code())
+    ranking = polydl.rank(case.source, machine=ZEN, sizes=sizes, threads=threads, space="small")
+    code = next(v.code() for v in ranking.variants if "polydl_mk_" in v.code())
     assert (f"polydl_{case.product}(" in code) if case.product else ("polydl_dot_" not in code)
     few = case.rows * case.depth > 64
     for machine in list(MACHINES)[:: 4 if few else 1]:
@@ -187,7 +187,7 @@ def test_products_are_right_for_any_pattern_at_any_size(case: Case) -> None:
 def test_the_best_variant_of_narrow_blocks_has_a_microkernel() -> None:
     for case in (CASES[0], CASES[3]):
         sizes = {"n": 256, "k": 256}
-        made = polydl.optimize(case.source, run=False, machine=ZEN, sizes=sizes, threads=2, effort=FEW)
+        made = polydl.optimize(case.source, run=False, machine=ZEN, sizes=sizes, threads=2)
         assert f"polydl_{case.product}(" in made.text
 
 

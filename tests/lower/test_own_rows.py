@@ -9,8 +9,9 @@ import pytest
 
 import polydl
 from polydl.search.sizes.code import EverySize
-from tests.efforts import FEW
 from tests.oracle.native import compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 TURNED = """void f(int n, int m, const float x[restrict n][m], float y[restrict n][m])
 {
@@ -38,14 +39,14 @@ SIZES = [(0, 4), (1, 1), (17, 65), (3, 40000), (700, 3000)]
 
 @pytest.mark.parametrize(("n", "m"), SIZES)
 def test_each_thread_has_its_row_at_every_length(n: int, m: int) -> None:
-    (done,) = polydl.optimize(TURNED, run=False, effort=FEW).scops
+    (done,) = polydl.optimize(TURNED, run=False).scops
     variant = next(v for v in done.ranking.variants if "private(row)" in v.region())
     assert np.array_equal(results(TURNED, n, m), results(variant.code(), n, m))
 
 
 def test_code_for_other_sizes_has_rows_of_threads() -> None:
     """Tuned at one size, called at others: what runs there is the part for any size, in one of them with rows."""
-    made = polydl.optimize(TURNED, run=False, sizes={"n": 300, "m": 2000}, effort=FEW)
+    made = polydl.optimize(TURNED, run=False, sizes={"n": 300, "m": 2000})
     found = made.scops[0].other_sizes
     assert isinstance(found, EverySize)
     assert "private(row)" in found.generated.region

@@ -11,8 +11,9 @@ import pytest
 import polydl
 from polydl.model.expr import Binary
 from polydl.target.isa import kernel_contraction
-from tests.efforts import FEW
 from tests.oracle.native import QUICK_NATIVE, compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 HEAD = """#include <math.h>
 void f(int n, int k, const int *restrict ptr, const int *restrict idx, const {t} *restrict val,
@@ -88,7 +89,7 @@ def test_steps_leave_the_bits_of_the_loops(name: str) -> None:
     text, element = source(name), CASES[name][0]
     written = compile_c([text], ("-O1", "-Werror=all"))
     for sizes in ({"n": 30, "k": 33}, {}):
-        made = polydl.optimize(text, run=False, sizes=sizes, threads=3, effort=FEW, space="small")
+        made = polydl.optimize(text, run=False, sizes=sizes, threads=3, space="small")
         assert "polydl_mk_" in made.text
         library = compile_c([made.text], (*QUICK_NATIVE, "-Werror=all"))
         for n, k in [(30, 33), (0, 5), (1, 1), (13, 7), (40, 130), (5, 0)]:

@@ -20,10 +20,11 @@ from polydl.kernels.segment_sum import MOST_ROWS, SumFactor, segment_function, s
 from polydl.model.types import F32, F64, I8, I16, I32, I64, U8, ElementType
 from polydl.schedule.loops import apply
 from polydl.schedule.transforms.parallelize import Parallelize
-from tests.efforts import FEW
-from tests.oracle.native import NATIVE, compile_c
+from tests.oracle.native import QUICK_NATIVE, compile_c
 
-FLAGS = (*NATIVE, "-Werror=all")
+pytestmark = pytest.mark.few_sizes
+
+FLAGS = (*QUICK_NATIVE, "-Werror=all")
 INCLUDE = f"-I{resources.headers()}"
 MACHINES = ("-march=native", "-march=x86-64-v3", "-march=x86-64")
 HEAD = """
@@ -118,7 +119,7 @@ CASES: dict[str, tuple[str, Callable[[Data], np.ndarray]]] = {
 def made(name: str, t: ElementType, i: ElementType, threads: int) -> polydl.Optimized:
     body = CASES[name][0].format(t=t, i=i)
     text = HEAD.format(t=t, i=i, body=body)
-    return polydl.optimize(text, run=False, sizes={"n": 1000}, threads=threads, effort=FEW)
+    return polydl.optimize(text, run=False, sizes={"n": 1000}, threads=threads)
 
 
 TYPES = [(F32, I32, 2), (F64, I64, 1), (F64, I32, 3), (F32, I64, 2)]
@@ -146,7 +147,7 @@ def test_sums_are_right_for_any_pattern(name: str, t: ElementType, i: ElementTyp
 )
 def test_entries_are_fetched_ahead_where_tables_are_read(machine: str, name: str, fetched: set[str]) -> None:
     source = HEAD.format(t="float", i="int", body=CASES[name][0].format(t="float", i="int"))
-    text = polydl.optimize(source, run=False, sizes={"n": 1000}, machine=machine, effort=FEW).text
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, machine=machine).text
     assert set(re.findall(r"__builtin_prefetch\((\w+) \+ p \+ \d+\)", text)) == fetched
 
 
@@ -191,7 +192,7 @@ WRITTEN = {
 def test_blocks_times_a_vector(rows: int, depth: int, t: ElementType, how: str) -> None:
     names = {"t": t.c, "rows": rows, "depth": depth}
     source = BLOCKS.format(loops=WRITTEN[how].format(**names), **names)
-    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=1 + rows % 3, effort=FEW).text
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=1 + rows % 3).text
     assert bool(re.search(r"polydl_entries_f\d\d_", text)) == (depth % 4 == 0)
     if rows % 3:  # on one thread rows may stay outside
         assert (f"polydl_sums_p_of[{rows}];" in text) == (depth % 4 == 0 and rows <= MOST_ROWS)
@@ -228,7 +229,7 @@ void f(int n, const int *restrict ptr, const int *restrict idx, const polydl_bf1
 @pytest.mark.parametrize(("rows", "depth"), [(1, 8), (8, 8), (5, 12), (32, 32)])
 def test_blocks_of_bf16_times_a_vector(rows: int, depth: int) -> None:
     source = NARROW.format(rows=rows, depth=depth)
-    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2, effort=FEW).text
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2).text
     assert "polydl_entries_f32_" in text
     assert ("polydl_sums_p_of[" in text) == (rows > 1)
     for machine in MACHINES:
@@ -274,7 +275,7 @@ def whole(rng: np.random.Generator, t: ElementType, *shape: int) -> np.ndarray:
 )
 def test_blocks_of_integers_times_a_vector(rows: int, depth: int, left: ElementType, right: ElementType) -> None:
     source = INTEGERS.format(rows=rows, depth=depth, left=left.c, right=right.c)
-    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2, effort=FEW).text
+    text = polydl.optimize(source, run=False, sizes={"n": 1000}, threads=2).text
     assert f"polydl_sums_p_of[{rows}];" in text
     for machine in MACHINES:
         library = compile_c([text], (*FLAGS, machine))
@@ -293,7 +294,7 @@ def test_blocks_of_integers_times_a_vector(rows: int, depth: int, left: ElementT
 @pytest.mark.parametrize(("depth", "narrow"), [(5, I8), (8, I32)])
 def test_other_blocks_of_integers_stay_loops(depth: int, narrow: ElementType) -> None:
     source = INTEGERS.format(rows=4, depth=depth, left=narrow.c, right=narrow.c)
-    assert "polydl_sums_" not in polydl.optimize(source, run=False, sizes={"n": 1000}, effort=FEW).text
+    assert "polydl_sums_" not in polydl.optimize(source, run=False, sizes={"n": 1000}).text
 
 
 WRITES = """
@@ -312,7 +313,7 @@ void f(int n, const int *restrict ptr, const int *restrict idx, const float (*re
 
 
 def test_rows_that_change_what_others_read_are_added_up_one_by_one() -> None:
-    text = polydl.optimize(WRITES, run=False, sizes={"n": 1000}, effort=FEW).text
+    text = polydl.optimize(WRITES, run=False, sizes={"n": 1000}).text
     assert "polydl_sums_" not in text
     library, rng = compile_c([text], FLAGS), np.random.default_rng(3)
     data = Data.of([0, 3, 5, 2, 9, 4] * 3, F32, I32)
@@ -407,7 +408,7 @@ def test_special_values_stay_in_their_rows() -> None:
 
 def test_without_leave_sums_keep_their_order() -> None:
     text = HEAD.format(t="float", i="int", body=CASES["a scalar"][0].format(t="float", i="int"))
-    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2, reassociate=False, effort=FEW)
+    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2, reassociate=False)
     assert "polydl_entries_" not in found.text
 
 
@@ -424,7 +425,7 @@ OTHERS = {
 def test_other_sums_stay_loops(why: str) -> None:
     body = f"for (int p = ptr[i]; p < ptr[i + 1]; p++) {OTHERS[why]}"
     text = HEAD.format(t="float", i="int", body=body)
-    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2, effort=FEW)
+    found = polydl.optimize(text, run=False, sizes={"n": 1000}, threads=2)
     assert "polydl_entries_" not in found.text
 
 

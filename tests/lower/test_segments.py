@@ -14,8 +14,9 @@ import pytest
 import polydl
 from polydl.dependences.nests import nests
 from polydl.target.isa import kernel_contraction
-from tests.efforts import FEW
 from tests.oracle.native import QUICK_NATIVE, compile_c
+
+pytestmark = pytest.mark.few_sizes
 
 ROWS = "int n, int k, const int *restrict ptr, const int *restrict idx"
 
@@ -198,7 +199,7 @@ def texts(made: polydl.Optimized) -> Iterator[str]:
 def test_products_are_right_for_any_pattern_at_any_size(name: str, tuned: bool) -> None:
     case = CASES[name]
     sizes = {"n": 40, "k": 72} if tuned else {}
-    made = polydl.optimize(case.source, run=False, sizes=sizes, threads=2, effort=FEW, space="small")
+    made = polydl.optimize(case.source, run=False, sizes=sizes, threads=2, space="small")
     assert any("polydl_mk_" in text for text in texts(made))
     for text in texts(made):
         library = compile_c([text], (*QUICK_NATIVE, "-Werror=all"))
@@ -208,7 +209,7 @@ def test_products_are_right_for_any_pattern_at_any_size(name: str, tuned: bool) 
 
 
 def test_the_microkernel_starts_from_what_is_before_and_ends_with_what_follows() -> None:
-    made = polydl.optimize(CASES["blocks with what follows"].source, run=False, sizes={"n": 40, "k": 72}, effort=FEW)
+    made = polydl.optimize(CASES["blocks with what follows"].source, run=False, sizes={"n": 40, "k": 72})
     (scop,) = made.scops
     fused = next(v for v in scop.ranking.variants if str(v.recipe).count("Fuse(") == 2)
     assert "_max(" in fused.code()
@@ -228,7 +229,7 @@ void f(int n, int k, int ld, const int *restrict ptr, const int *restrict idx, c
 
 
 def test_rows_of_flat_arrays_may_be_longer_and_overlap() -> None:
-    made = polydl.optimize(LEADING, run=False, sizes={"n": 40, "k": 72, "ld": 80}, threads=2, effort=FEW)
+    made = polydl.optimize(LEADING, run=False, sizes={"n": 40, "k": 72, "ld": 80}, threads=2)
     assert "polydl_mk_" in made.text
     library = compile_c([made.text], (*QUICK_NATIVE, "-Werror=all"))
     for k, ld in [(72, 80), (72, 3), (5, 1), (1, 0), (16, 16)]:

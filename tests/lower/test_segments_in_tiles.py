@@ -15,13 +15,15 @@ import pytest
 import polydl
 from polydl.base import resources
 from tests.compiling import run_compiler
-from tests.efforts import FEW
 from tests.kernels.test_tiles import AMX, MACHINE, TARGETS
 from tests.lower.test_narrow_segments import INCLUDE, STARTS, ZEN, Case, Data, bits, name
 from tests.oracle.native import QUICK_NATIVE, compile_c
 from tests.search.test_every_size import Guarded
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="vector code of x86 around the tiles")
+pytestmark = [
+    pytest.mark.few_sizes,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="vector code of x86 around the tiles"),
+]
 
 TILES = [
     Case("bf16", "bf16", 32, 32, "tile_bf16"),
@@ -44,11 +46,7 @@ SIZES = {"n": 40, "k": 72}
 
 def variants(case: Case, machine: str, *, threads: int = 2, k: int = SIZES["k"]) -> tuple[polydl.Variant, ...]:
     sizes = {**SIZES, "k": k}
-    made = polydl.optimize(
-        case.source, run=False, machine=machine, sizes=sizes, threads=threads, effort=FEW, space="small"
-    )
-    (scop,) = made.scops
-    return tuple(scop.ranking.variants)
+    return tuple(polydl.rank(case.source, machine=machine, sizes=sizes, threads=threads, space="small").variants)
 
 
 def code_of(case: Case, machine: str, threads: int = 2) -> str:

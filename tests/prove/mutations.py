@@ -28,11 +28,12 @@ from polydl.rewrite.canonical import Canonical
 from polydl.schedule.tree import Band, Copy, Kernel, Leaf, Node, Run
 from polydl.schedule.tree import Sequence as InOrder
 from polydl.search.variant import Variant
+from tests.oracle.native import QUICK_NATIVE
 from tests.programs.corpus import catalogue
 
 OPTIONS = Options(machine="epyc-zen5", threads=2)
 QUICK = MeasureOptions(threads=2, timeout=5.0, min_sample=1e-6, budget=1e-4, min_rounds=1, max_rounds=1)
-TOOLCHAIN = Toolchain(cflags=("-O1", "-march=native", "-fopenmp", "-w"))
+TOOLCHAIN = Toolchain(cflags=(*QUICK_NATIVE, "-w"))
 
 Lines = list[str]
 Places = Callable[[Lines], Iterator[tuple[str, Lines]]]

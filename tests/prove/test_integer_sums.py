@@ -45,8 +45,9 @@ void sums(int n, const {read} a[restrict n], const {read} b[restrict n], {held} 
 """
 
 
-@pytest.mark.parametrize("name", VALUES)
-@pytest.mark.parametrize("n", [1000, 100_000])
+@pytest.mark.parametrize(
+    ("name", "n"), [("differences", 1000), ("differences", 100_000), ("products", 1000), ("bits", 100_000)]
+)
 def test_bytes_are_added_up_without_a_clause_whatever_their_number(name: str, n: int) -> None:
     read, held, op, value = VALUES[name]
     flat = FLAT.format(read=read, held=held, op=op, value=value.replace("[k][i][j]", "[i]"))

@@ -293,6 +293,7 @@ def test_without_leave_a_sum_in_another_order_is_wrong() -> None:
     assert prove(program, *texts, rewritten=variant.program, reassociate=False).verdict == "wrong"
 
 
+@pytest.mark.few_sizes
 @pytest.mark.parametrize("name", ["spmm", "blocks", "spmv", "entries"])
 def test_code_for_all_sizes_is_proved(name: str) -> None:
     made = polydl.optimize(PROGRAMS[name], run=False, options=OPTIONS, prove=True)

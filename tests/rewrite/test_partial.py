@@ -20,6 +20,7 @@ from polydl.rewrite import partial_results as module
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.results_in_parts import Partial
 from polydl.search.proofs import proof_of
+from tests.efforts import LEAST
 from tests.oracle.native import NATIVE, PLAIN, apart, compile_c
 
 HEAD = (
@@ -29,7 +30,7 @@ HEAD = (
 SHAPES = {"A": (40, 30), "B": (40, 30), "x": (500,), "y": (500,), "out": (4,), "p": (500,), "n": (4,)}
 EACH = "for (int i = 0; i < 40; i++) for (int j = 0; j < 30; j++)"
 LONG = "for (int i = 0; i < 500; i++)"
-OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
+OPTIONS = Options(threads=2, space="small", machine="epyc-zen3", effort=LEAST)
 
 FLAGS = (*NATIVE, "-ffp-contract=off", "-Werror", "-Wno-maybe-uninitialized")
 
@@ -193,7 +194,7 @@ def test_the_same_results_on_all_threads(tmp_path: Path, case: str) -> None:
     assert made and made[0].rewrite.chunk == chunk and all(step.broken() is None for step in made)
     assert not {n for n, a in canonical(scop).scop.arrays.items() if a.storage is Storage.SCRATCH} & scop.live_out
     ranking = rank(scop, options=OPTIONS)
-    variants = list(islice((v for v in ranking.variants if "omp parallel" in v.region()), 3))
+    variants = list(islice((v for v in ranking.variants if "omp parallel" in v.region()), 2))
     assert variants
     # A sum meets what is no number in any order; which of two zeros is taken, only the order of comparisons says.
     arrays = [inputs(False)] + ([inputs(True)] if "fmaxf" not in body else [])

@@ -16,6 +16,7 @@ from polydl.options import Options
 from polydl.pipeline import rank, with_fused
 from polydl.rewrite import partial_results
 from polydl.search.proofs import proof_of
+from tests.efforts import LEAST
 from tests.everyday.programs import PROGRAMS
 from tests.oracle.native import QUICK_NATIVE
 from tests.programs.corpus import Argument, Entry
@@ -43,7 +44,7 @@ PLACES = (
 ONE_THREAD = ("best_two",)
 """In vectors; the best two of parts are not put together."""
 FUNCTIONS = ("polydl_row", "polydl_mk", "polydl_best_two")
-OPTIONS = Options(threads=2, space="small", machine="epyc-zen3")
+OPTIONS = Options(threads=2, space="small", machine="epyc-zen3", effort=LEAST)
 ORIGINAL = ("-O1", "-ffp-contract=off", "-w")
 GENERIC = tuple(flag for flag in QUICK_NATIVE if flag != "-march=native")
 NATIVE = (

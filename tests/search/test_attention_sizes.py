@@ -13,6 +13,7 @@ import pytest
 
 import polydl
 from polydl.options import Options
+from tests.efforts import LEAST
 from tests.oracle.native import QUICK_NATIVE, apart, compile_c
 
 KERNELS = Path(__file__).parents[2] / "experiments" / "kernels"
@@ -134,7 +135,7 @@ def shapes(case: Case) -> Iterator[tuple[int, int, int, int, float]]:
 def test_right_at_every_size(tmp_path: Path, case: Case) -> None:
     file = tmp_path / "attention.c"
     file.write_text(case.source, encoding="utf-8")
-    options = Options(machine="epyc-zen5", threads=3, space="small", sizes=case.tuned())
+    options = Options(machine="epyc-zen5", threads=3, space="small", sizes=case.tuned(), effort=LEAST)
     done = polydl.optimize(file, options=options, run=False)
     (one,) = done.scops
     assert one.chosen is not None

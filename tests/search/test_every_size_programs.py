@@ -13,7 +13,7 @@ import pytest
 
 from polydl.base import resources
 from polydl.search.sizes.code import EverySize
-from tests.efforts import FEW
+from tests.efforts import LEAST
 from tests.oracle.native import compile_c
 from tests.search.test_every_size import Guarded, made
 
@@ -267,7 +267,7 @@ def test_the_output_is_right_at_every_size(name: str, request: pytest.FixtureReq
     case = CASES[name]
     if name == "bf16":
         only_with_fuzz(request)
-    done = made(case.source, FEW, **case.tuned)
+    done = made(case.source, LEAST, **case.tuned)
     found = done.scops[0].other_sizes
     assert isinstance(found, EverySize), found
     assert "polydl_mk_" in found.generated.region
@@ -322,6 +322,6 @@ def test_quantised_products_are_right_at_every_size(name: str, request: pytest.F
     body = PRODUCT.replace("float s = START;", start).replace("s += A[i][p] * B[p][j];", add).replace("FINISH", finish)
     kinds = {"A": "uint8_t", "B": "int8_t", "bias": "int32_t", "C": "int32_t"}
     case = Case(body, MNK, {**OPERANDS, "bias": "n", "C": "m, n"}, (), LARGE, kinds=kinds)
-    done = made(case.source, FEW, **case.tuned)
+    done = made(case.source, LEAST, **case.tuned)
     assert "other sizes: " in done.text
     same_at_every_size(case, done.text)

@@ -14,6 +14,7 @@ from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load, rank, with_fused
 from polydl.search.variant import Variant
+from tests.efforts import LEAST
 from tests.oracle.native import QUICK_NATIVE, apart, compile_c
 
 PROGRAMS = sorted((Path(__file__).parent / "several_nests").glob("*.c"))
@@ -55,7 +56,7 @@ def run(function: Callable[..., object], arrays: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
 def test_right(file: Path, threads: int) -> None:
-    options = Options(machine="epyc-zen5", threads=threads, space="small")
+    options = Options(machine="epyc-zen5", threads=threads, space="small", effort=LEAST)
     (scop,) = load(file, options, defines=SIZES).scops
     found = with_fused(rank(scop, options=options), options).variants
     merged = [variant for variant in found if any(part.merge is not None for part in variant.parts)]

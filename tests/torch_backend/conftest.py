@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import platformdirs
 import pytest
 import torch
 
-from polydl.torch_backend import register
+from polydl.torch_backend import group_code, group_search, register
+from tests.oracle.native import QUICK
+
+QUICK_CODE = platformdirs.user_cache_path("polydl-tests") / "quick_torch"
+"""Where code that is optimized little is kept, apart from what users and other tests have."""
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +22,12 @@ def _fresh() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.compiler.reset()
+
+
+@pytest.fixture
+def quick_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What compilers make of groups is optimized little: for tests of what the text of groups that are not searched
+    computes. No loads are masked then, so that nobody needs to look for those."""
+    monkeypatch.setenv("POLYDL_CACHE", str(QUICK_CODE))
+    monkeypatch.setattr(group_code, "avoiding", lambda fault, toolchain: QUICK)
+    monkeypatch.setattr(group_search, "_flags", lambda job, text: job.flags)

@@ -64,6 +64,7 @@ def graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphMod
     return make_fx(torch.func.functionalize(function, remove="mutations"), tracing_mode="fake")(*inputs)
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("part", range(30))
 def test_random_graphs(part: int) -> None:
     """300 of them; results, strides and types are those of the graph run by eager PyTorch."""

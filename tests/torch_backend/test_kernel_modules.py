@@ -49,6 +49,7 @@ def agree(module: nn.Module, other: nn.Module, inputs: tuple[Any, ...]) -> list[
     return reports
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", ALL)
 def test_forward(name: str) -> None:
     for report in agree(*drawn(name)):
@@ -59,6 +60,7 @@ def test_forward(name: str) -> None:
         assert lowered or eager
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", ALL)
 def test_gradients_of_permuted_inputs(name: str) -> None:
     module, other, inputs = drawn(name)
@@ -77,6 +79,7 @@ def test_gradients_of_permuted_inputs(name: str) -> None:
         torch.testing.assert_close(one, wanted, rtol=1e-4, atol=5e-5 * max(1.0, largest), equal_nan=True)
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", [name for name in ALL if name not in WITHOUT_BATCH])
 def test_without_batch(name: str) -> None:
     """What eager PyTorch refuses is refused, and with its kind of error."""

@@ -59,6 +59,7 @@ def gradients(call: Any, inputs: Any, parameters: Any) -> list[Tensor] | None:
     return list(found)
 
 
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "mutated_input"])
 def test_gradients_of_module(name: str) -> None:
     torch._dynamo.reset()
