@@ -99,16 +99,17 @@ _QUICK = """\
 import runpy, sys
 sys.path.insert(0, {root!r})
 import pytest
-from tests import compiling, short_timings
+from tests import compiling, efforts, short_timings
 short_timings.apply(pytest.MonkeyPatch())
 compiling.apply(pytest.MonkeyPatch())
+efforts.apply(pytest.MonkeyPatch())
 runpy.run_module("polydl", run_name="__main__", alter_sys=True)
 """
 
 
 def time_briefly(folder: Path) -> None:
     """Let the command `polydl` in a folder time as other tests do: everything that it is asked for is compiled, checked
-    and timed, but nothing waits for a quiet machine."""
+    and timed, but nothing waits for a quiet machine, and code for other sizes is chosen at few of them."""
     program = folder / BRIEF / "polydl"
     program.parent.mkdir()
     program.write_text(_QUICK.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
