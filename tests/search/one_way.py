@@ -21,7 +21,7 @@ from polydl.results import OptimizeResult
 from polydl.search.sizes import blocks, choose
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.code import EverySize, Setting, Symbolic
-from tests.efforts import LEAST
+from tests.efforts import FEW
 
 OPTIONS = Options(machine="epyc-zen5", threads=2, space="small")
 
@@ -82,7 +82,7 @@ def in_one_way(source: str, variant: int, largest: int = 2048) -> tuple[Scop, Ev
         context.setattr(blocks, "_estimated", _estimated_of(source))
         (scop,) = polydl.load(source, OPTIONS, require_sizes=False, rows_fit=True).scops
         sizes = dict.fromkeys(scop.parameters, (1, largest))
-        setting = Setting(OPTIONS.target(), 2, instances=True, effort=LEAST)
+        setting = Setting(OPTIONS.target(), 2, instances=True, effort=FEW)
         found = every_size_in_blocks(Symbolic.of(scop), sizes, setting)
     assert isinstance(found, EverySize), found
     return scop, found
