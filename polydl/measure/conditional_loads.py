@@ -28,6 +28,12 @@ _VECTOR = re.compile(r"\b__m(?:128|256|512|mask\d)\w*")
 _NAMED_VECTOR = re.compile(r"typedef\s+__m\w+\s+(\w+)\s*;|typedef\s+\w+\s+(\w+)\s+__attribute__\s*\(\(\s*vector_size")
 _INTRINSIC = "_mm"
 """What names of functions on vectors begin with."""
+_MAY_CHOOSE = re.compile(r"\?|&&|\|\||\b(?:if|continue|break|goto|switch)\b")
+"""What a text without any condition has nowhere: its loops need not be read."""
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif|include)\b.*", re.MULTILINE)
+_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_PLAIN_HEADERS = {f"<{name}.h>" for name in ("math", "stddef", "stdint", "stdlib", "string", "omp", "immintrin")}
+"""Headers without macros whose conditions read memory."""
 _JUMPS = (c_ast.Continue, c_ast.Break, c_ast.Goto, c_ast.Switch)
 _LOOPS = (c_ast.For, c_ast.While, c_ast.DoWhile)
 _CHANGES = ("++", "--", "p++", "p--")
@@ -36,6 +42,8 @@ _CHANGES = ("++", "--", "p++", "p--")
 def loads_under_conditions(text: str, cc: str, flags: Sequence[str]) -> bool:
     """Whether a C file has such a load; `flags`: of the preprocessor `cc -E`. True also of one that cannot be read:
     what follows from that costs time and no more."""
+    if not _may_choose(text, flags):
+        return False
     types = sorted(set(_VECTOR.findall(text)))  # their header is not read
     source = SourceText("<text>", "".join(f"typedef int {name};\n" for name in types) + text)
     try:
@@ -46,6 +54,12 @@ def loads_under_conditions(text: str, cc: str, flags: Sequence[str]) -> bool:
     own = {one.name for one in unit.externals if isinstance(one, c_ast.Decl)}
     made = {name for found in _NAMED_VECTOR.findall(text) for name in found if name}
     return bool(unit.unread) or _File(functions, own, {*types, *made}).found
+
+
+def _may_choose(text: str, flags: Sequence[str]) -> bool:
+    """Whether a text may have a condition: quickly told, since most groups of PyTorch graphs have none."""
+    headers = set(_INCLUDED.findall(text))
+    return not headers <= _PLAIN_HEADERS or bool(_MAY_CHOOSE.search(" ".join([_DIRECTIVE.sub("", text), *flags])))
 
 
 @dataclass(frozen=True, slots=True)

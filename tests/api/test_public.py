@@ -10,6 +10,7 @@ import pytest
 
 import polydl
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from pathlib import Path
 
@@ -63,15 +64,14 @@ def test_a_package_that_is_a_function_too(module: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_types(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_types(tmp_path: Path) -> None:
     """mypy --strict accepts a program that is right, and finds each mistake of one that is not."""
     pytest.importorskip("mypy", reason="mypy is not installed")
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
-    # From one run of the tests to the next, where pytest keeps things: the libraries take their time.
-    kept = getattr(request.config, "cache", None)
-    cache = kept.mkdir("mypy") if kept is not None else tmp_path / "cache"
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--cache-dir", str(cache)]
+    # With what `make lint` has found of polydl and the libraries, which takes its time: its options are the strict ones.
+    lint = ("--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache"))
+    command = [sys.executable, "-m", "mypy", *lint]
     done = subprocess.run([*command, "right.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert [line.split(":")[:2] for line in found] == [["wrong.py", str(n)] for n in (4, 5, 6, 7)], done.stdout

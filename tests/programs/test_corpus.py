@@ -66,7 +66,7 @@ def test_optimized_equals_original(name: str, tmp_path: Path) -> None:
 
 
 def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str], Sequence[Mapping[str, int]]]:
-    """The original text, texts with the best three variants of every scop, of which the first has beside it what
+    """The original text, texts with the best two variants of every scop, of which the first has beside it what
     `optimize` writes for other sizes; and such sizes."""
     threads = 2 if entry.runtime else 1 + len(entry.name) % 2
     chosen = QUICK.changed(defines=entry.defines(values), sizes=entry.parameters(values), threads=threads)
@@ -74,8 +74,8 @@ def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str]
     offered, nearby = [], []
     for scop in program.scops:
         ranking = with_fused(rank(scop, options=chosen), chosen)
-        order = TimingOrder(ranking.variants, 3)
-        variants, illegal = order.next({}, 3), order.illegal
+        order = TimingOrder(ranking.variants, 2)
+        variants, illegal = order.next({}, 2), order.illegal
         assert not illegal
         codes = [variant.generated for variant in variants]
         if entry.runtime:

@@ -53,8 +53,11 @@ def run(function: Callable[..., object], arrays: list[np.ndarray]) -> None:
         function(*(one.ctypes.data_as(ctypes.c_void_p) for one in arrays))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    ("file", "threads"),
+    [(file, 1 + (at + more) % 3) for at, file in enumerate(PROGRAMS) for more in range(2)],
+    ids=lambda one: one.stem if isinstance(one, Path) else str(one),
+)
 def test_right(file: Path, threads: int) -> None:
     options = Options(machine="epyc-zen5", threads=threads, space="small", effort=LEAST)
     (scop,) = load(file, options, defines=SIZES).scops

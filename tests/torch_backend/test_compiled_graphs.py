@@ -65,9 +65,9 @@ def graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> fx.GraphMod
 
 
 @pytest.mark.usefixtures("quick_code")
-@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize("part", range(30))
 def test_random_graphs(part: int) -> None:
-    """120 of them; results, strides and types are those of the graph run by eager PyTorch."""
+    """300 of them; results, strides and types are those of the graph run by eager PyTorch."""
     with_groups = 0
     for seed in range(10 * part, 10 * part + 10):
         function, inputs = random_function(seed)

@@ -61,7 +61,7 @@ def test_forward(name: str) -> None:
 
 
 @pytest.mark.usefixtures("quick_code")
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", sorted(ALL)[::2])  # gradients of plain inputs: test_modules
 def test_gradients_of_permuted_inputs(name: str) -> None:
     module, other, inputs = drawn(name)
     inputs = tuple(map(permuted, inputs))
