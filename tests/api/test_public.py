@@ -69,8 +69,7 @@ def test_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
-    # With what `make lint` has found of polydl and the libraries, which takes its time: its options are the strict ones,
-    # too.
+    # With what `make lint` has found of polydl and the libraries, which takes its time: its options are strict ones.
     lint = ("--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache"))
     command = [sys.executable, "-m", "mypy", *lint]
     done = subprocess.run([*command, "right.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
