@@ -41,6 +41,7 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.fuse_program import FusedScop
 from polydl.rewrite.fuse_program import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
@@ -351,8 +352,9 @@ def with_fused(ranking: Ranking, o: Options, progress: Progress | None = None) -
     if not (_all_known(found.scop) and _short(found)):
         return found
     one = o.changed(threads=1)
-    alone = rank(ranking.program.read, machine=ranking.machine, options=one)
-    alone = _fused(alone, one, None)
+    start = time.perf_counter()
+    alone = _ranking(ways(ranking.program, one, ranking.machine, 1), rankers.usable(one.ranker), one, start)
+    alone = _fused(alone, one, None, found.fused)
     every = {variant.id: variant for variant in (*alone.variants, *found.variants)}
     return replace(found, variants=tuple(sorted(every.values(), key=lambda variant: variant.score)))
 
@@ -371,9 +373,10 @@ def _short(ranking: Ranking) -> bool:
     return forks > (ranking.threads - 1) * (sum(best.values()) - forks)
 
 
-def _fused(ranking: Ranking, o: Options, progress: Progress | None) -> Ranking:
-    """The ranking with variants that have nests fused, in rows, or that share loops."""
-    fused = fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
+def _fused(ranking: Ranking, o: Options, progress: Progress | None, fused: FusedScop | None = None) -> Ranking:
+    """The ranking with variants that have nests fused, in rows, or that share loops. `fused`: the program with its
+    nests fused, where that is known."""
+    fused = fused or fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
     tell = (lambda stage, done, steps: progress("fuse", done, steps)) if progress else None
     base = rank(fused.scop, options=o, progress=tell) if fused.changed else ranking
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))

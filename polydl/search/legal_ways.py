@@ -117,19 +117,19 @@ class _Steps:
 
 
 def ways(
-    read: Scop, o: Options, machine: Machine, threads: int, tell: Callable[[int, int], None] | None = None
+    given: Scop | Canonical, o: Options, machine: Machine, threads: int, tell: Callable[[int, int], None] | None = None
 ) -> Ways:
-    """The legal ways to run a program as it was read. Raises InputError, QuotaExceeded.
+    """The legal ways to run a program as it was read, or as an earlier search had it. Raises InputError, QuotaExceeded.
 
     `tell` is called with how many steps are done, of how many at most: a step is a nest or, where schedules are looked
     for, a tree that is made or checked.
     """
     if tell:
         tell(0, 1)
-    if read.promises:
-        for broken in broken_promises(read, dependences(read, reads=False)):
+    if isinstance(given, Scop) and given.promises:
+        for broken in broken_promises(given, dependences(given, reads=False)):
             warnings.warn(broken, stacklevel=2)
-    program = canonical(read, reassociate=o.reassociate)
+    program = canonical(given, reassociate=o.reassociate) if isinstance(given, Scop) else given
     scop, found = program.scop, program.dependences
     parts = nests(scop, found)
     checked(scop, parts, o.prepack)
