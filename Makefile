@@ -7,7 +7,7 @@ TORCH  ?= torch==2.13.0
 FUZZ_MINUTES ?= 20
 FUZZ_SEED    ?= 0
 
-.PHONY: demo test test-all coverage durations lint docs fuzz fuzz-properties bench bench-kernels train clean
+.PHONY: demo test test-all test-every coverage durations lint docs fuzz fuzz-properties bench bench-kernels train clean
 
 demo: $(VENV)/.base
 	$(BIN)/polydl optimize examples/matmul.c
@@ -16,7 +16,13 @@ demo: $(VENV)/.base
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --first
 
+# The second tier: every test, and of those with many cases that take long half (tests/tiers.py).
 test-all: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --second -m "not timing"
+	$(BIN)/python -m pytest -q -m timing
+
+# Every case of every test: an hour on a fast machine, two on a slow one.
+test-every: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -q -m timing
 

@@ -1,10 +1,12 @@
-"""Which tests are in the first tier (`pytest --first`, `make test`), and what each takes.
+"""Which tests are in the first tier (`pytest --first`, `make test`) and in the second (`pytest --second`, `make
+test-all`), and what each takes. Everything is in the third (`pytest`, `make test-every`).
 
 `durations.json` says of each test function how many cases it has, the processor seconds of one, and what it starts: a
 compiler (`builds`), another process (`process`) or nothing. That gives the marks, and the first tier: of a function as
 many cases as take SHARE seconds together, at least one, in an order that only their names decide; of functions the
-quickest one of each file, then the quickest of all, until BUDGET is spent. What the file does not know yet is in, and
-so is what is marked `first`.
+quickest one of each file, then the quickest of all, until BUDGET is spent. In the second tier is every function; of one
+whose cases take more than LONG seconds together half of them, or as many as take so long. What the file does not know
+yet is in, and so is what is marked `first`.
 
 `pytest --record-durations` writes the file, after a run of everything anew, else what was run. Other runs of the first
 tier, or of everything, say where the tier takes longer than the file says, on a machine as fast as this one turns out
@@ -20,7 +22,7 @@ import resource
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -36,6 +38,8 @@ SHARE = 0.5
 BUDGET = 400.0
 """Processor seconds of the first tier. To find all tests and start the processes that share them takes 50 more; two
 processors have 600 in five minutes."""
+LONG = 25.0
+"""Processor seconds of a function's cases in the second tier, unless half of them take longer."""
 ASKED = 10.0
 """Processor seconds by which the first tier may grow before it is asked why."""
 COMPILERS = ("cc", "gcc", "g++", "c++", "clang")
@@ -82,19 +86,38 @@ def affordable(known: Mapping[str, Taken]) -> set[str]:
 def first(items: Sequence[tuple[str, bool]], known: Mapping[str, Taken]) -> set[str]:
     """Those of the cases that are in the first tier: (id, whether it is marked `first`)."""
     functions = affordable(known)
+
+    def most(name: str, cases: int) -> int:
+        return cases_of(known[name]) if name in functions else 0 if name in known else cases
+
+    return some(items, most)
+
+
+def second(items: Sequence[tuple[str, bool]], known: Mapping[str, Taken]) -> set[str]:
+    """Those of the cases that are in the second tier: (id, whether it is marked `first`)."""
+
+    def most(name: str, cases: int) -> int:
+        seconds = known[name].seconds if name in known else 0.0
+        return max(int(LONG / seconds), (cases + 1) // 2) if seconds else cases
+
+    return some(items, most)
+
+
+def some(items: Sequence[tuple[str, bool]], most: Callable[[str, int], int]) -> set[str]:
+    """Of each function as many cases as `most` says of its name and their number, and all that are marked."""
     by_function = defaultdict(list)
     for nodeid, marked in items:
         by_function[function(nodeid)].append((not marked, hashlib.sha256(nodeid.encode()).hexdigest(), nodeid))
     chosen: set[str] = set()
     for name, cases in by_function.items():
-        some = cases_of(known[name]) if name in functions else 0 if name in known else len(cases)
-        some = max(some, sum(not unmarked for unmarked, _, _ in cases))
-        chosen |= {nodeid for _, _, nodeid in sorted(cases)[:some]}
+        number = max(most(name, len(cases)), sum(not unmarked for unmarked, _, _ in cases))
+        chosen |= {nodeid for _, _, nodeid in sorted(cases)[:number]}
     return chosen
 
 
 def add_options(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="the first tier of tests alone (tests/tiers.py)")
+    parser.addoption("--second", action="store_true", help="the second tier: of what takes long half of the cases")
     parser.addoption("--record-durations", action="store_true", help="write down what tests take")
 
 
@@ -103,6 +126,7 @@ class Tiers:
 
     def __init__(self, config: pytest.Config) -> None:
         self._first: bool = config.getoption("--first")
+        self._second: bool = config.getoption("--second")
         self._recording: bool = config.getoption("--record-durations")
         self._known = record()
         self._spent: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -129,9 +153,10 @@ class Tiers:
             starts = self._known[name].starts if (name := function(item.nodeid)) in self._known else ""
             if starts:
                 item.add_marker(starts)
-        if self._first:
-            cases = [(i.nodeid, any(i.iter_markers("first"))) for i in items if not any(i.iter_markers("timing"))]
-            keep(config, items, first(cases, self._known))
+        if self._first or self._second:
+            timed = {i.nodeid for i in items if any(i.iter_markers("timing"))}
+            cases = [(i.nodeid, any(i.iter_markers("first"))) for i in items if i.nodeid not in timed]
+            keep(config, items, first(cases, self._known) if self._first else second(cases, self._known) | timed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
@@ -159,7 +184,7 @@ class Tiers:
         if "PYTEST_XDIST_WORKER" in os.environ or not self._spent:
             return
         if self._recording:
-            part = any(config.getoption(name) for name in ("first", "since", "keyword", "file_or_dir"))
+            part = any(config.getoption(name) for name in ("first", "second", "since", "keyword", "file_or_dir"))
             write(merged(self._known if part else {}, taken(self._spent)))
             seconds = sum(map(_seconds, self._spent.values()))
             terminalreporter.write_line(f"{RECORD.name} is written: {seconds:.0f} s of processor time in all")
