@@ -1,4 +1,4 @@
-"""Which tests are in the first tier, which a change reaches, and what is compiled once."""
+"""Which tests are in the tiers, which a change reaches, and what is compiled once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polydl
 from polydl.measure import Status, session
 from tests import compiling, precompiled, since
 from tests.compiling import CompilerFailed, run_compiler, run_program, understood
-from tests.tiers import BUDGET, Taken, affordable, first, grown, merged, record, taken
+from tests.tiers import BUDGET, LONG, Taken, affordable, first, grown, merged, record, second, taken
 
 NAMES = [f"tests/test_a.py::test_a[{i}]" for i in range(9)]
 
@@ -22,6 +22,18 @@ NAMES = [f"tests/test_a.py::test_a[{i}]" for i in range(9)]
 def test_as_many_cases_as_take_a_share(seconds: float, count: int) -> None:
     known = {"tests/test_a.py::test_a": Taken(9, seconds, "builds")}
     assert len(first([(name, False) for name in NAMES], known)) == count
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count"), [(0.0, 9), (LONG / 9, 9), (LONG / 7, 7), (LONG, 5), (9 * LONG, 5)], ids=str
+)
+def test_of_what_takes_long_the_second_tier_has_half(seconds: float, count: int) -> None:
+    known = {"tests/test_a.py::test_a": Taken(9, seconds, "builds")}
+    chosen = second([(name, False) for name in NAMES], known)
+    assert len(chosen) == count
+    assert first([(name, False) for name in NAMES], known) <= chosen
+    assert NAMES[4] in second([(name, name == NAMES[4]) for name in NAMES], known)
+    assert second([(name, False) for name in NAMES], {}) == set(NAMES)
 
 
 def test_the_quickest_of_each_file_and_then_of_all() -> None:
