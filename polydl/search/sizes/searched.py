@@ -298,7 +298,10 @@ def _written(symbolic: Symbolic, estimated: _Estimated, leaf: int) -> str:
         with quota("a variant for every size", estimated.setting.effort.operations):
             why = check(one.base.scop, one.tree, one.base.dependences, reassociate=estimated.setting.reassociate)
         if why is None:
-            estimated.codes[leaf] = _of_candidate(one, estimated.setting.effort)
+            code = _of_candidate(one, estimated.setting.effort)
+            if any(part.rows for part in one.parts) and not code.rows:
+                return "where sizes are parameters none of its loops becomes a row of vectors"
+            estimated.codes[leaf] = code
     except Hung as error:
         estimated.hung.add(leaf)
         why = error.reason
