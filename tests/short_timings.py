@@ -17,6 +17,7 @@ import pytest
 
 from polydl.measure import MeasureOptions, driver, timing
 from polydl.options import Options
+from polydl.search import own_times
 
 _measuring, _environment = Options.measuring, driver._clean_environment
 
@@ -29,6 +30,14 @@ def apply(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(timing, "machine_warnings", list)
     patch.setattr(driver, "_clean_environment", _unbound)
     patch.setattr(Options, "measuring", _short)
+
+
+def trusted(patch: pytest.MonkeyPatch) -> None:
+    """Keep the times of runs that other tests disturbed, too, until the patch is undone."""
+    keep = own_times.keep
+    patch.setattr(
+        own_times, "keep", lambda scop, report, *more: keep(scop, replace(report, disturbed=False, untrusted=""), *more)
+    )
 
 
 def applied() -> bool:

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import polydl
 from polydl.cli.app import app
 from polydl.learn import first_programs
-from polydl.measure import calibration, timing
+from polydl.measure import calibration
 from polydl.search import own_times
+from tests.short_timings import trusted
 
 
 def test_the_programs_are_legible_and_have_microkernels() -> None:
@@ -25,7 +26,7 @@ def test_the_programs_are_legible_and_have_microkernels() -> None:
 
 
 def test_their_times_start_a_correction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "doubt", lambda busy, noise, drift: "")
+    trusted(monkeypatch)
     text = first_programs.PROGRAMS[0][0]
     monkeypatch.setattr(first_programs, "PROGRAMS", ((text, {"M": 16, "N": 32, "K": 16}),))
     monkeypatch.setattr(first_programs, "VARIANTS", 2)
@@ -47,7 +48,7 @@ def test_the_command_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "SAMPLE_FLOPS", 1e6)
     # One block, whatever other processes have made of the latencies that blocks are judged by.
     monkeypatch.setattr(calibration, "efficiency_of", lambda target, rows, vectors: float((rows, vectors) == (4, 2)))
-    monkeypatch.setattr(timing, "doubt", lambda busy, noise, drift: "")
+    trusted(monkeypatch)
     text = first_programs.PROGRAMS[0][0]
     monkeypatch.setattr(first_programs, "PROGRAMS", ((text, {"M": 16, "N": 32, "K": 16}),))
     monkeypatch.setattr(first_programs, "VARIANTS", 2)

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import polydl
-from polydl.measure import timing
 from polydl.measure.store import Store
 from polydl.search import own_times
 from polydl.target import preset
+from tests.short_timings import trusted
 
 pytestmark = pytest.mark.few_sizes
 
@@ -43,18 +43,14 @@ def rows() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def run() -> Any:
-    """A run on a machine that counts as quiet, whose times are not kept."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "doubt", lambda busy, noise, drift: "")
-        return optimized(32, learn=False)
+    """A run whose times are not kept."""
+    return optimized(32, learn=False)
 
 
 def keep(run: Any) -> int:
-    ranking = run.ranking
-    return own_times.keep(
-        ranking.program.read, replace(run.report, disturbed=False), ranking.variants, ranking.machine, ranking.threads,
-        polydl.Options().toolchain(),
-    )  # fmt: skip
+    ranking, report = run.ranking, replace(run.report, disturbed=False, untrusted="")
+    toolchain = polydl.Options().toolchain()
+    return own_times.keep(ranking.program.read, report, ranking.variants, ranking.machine, ranking.threads, toolchain)
 
 
 @pytest.fixture
@@ -71,7 +67,7 @@ def test_a_run_is_kept_and_the_next_one_is_corrected(monkeypatch: pytest.MonkeyP
     found = own_times.learned(kept.ranking.machine)
     assert found is not None
     assert (found.problems, found.variants) == (1, len(timed))
-    monkeypatch.setattr(timing, "doubt", lambda busy, noise, drift: "")
+    trusted(monkeypatch)
     second = optimized(24)
     assert second.correction is not None
     assert second.correction.id == found.id
