@@ -146,7 +146,8 @@ LANE_BY_LANE = (
     "select",
 )
 """Functions of the vector prologues that make each lane of the same lanes of their operands."""
-_VECTOR = re.compile(r"polydl\d*_([fi]\d\d|[iu]\d+s)_(\w+)")
+_VECTOR = re.compile(r"polydl\d*_([fi]\d\d|[iu]\d+s)(?:x\d+)?_(\w+)")
+"""Functions of a vector, or of one with fewer lanes (`x8`): what they do is asked of one lane."""
 _NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
 _CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
 
