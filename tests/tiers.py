@@ -38,7 +38,7 @@ SHARE = 0.5
 BUDGET = 400.0
 """Processor seconds of the first tier. To find all tests and start the processes that share them takes 50 more; two
 processors have 600 in five minutes."""
-LONG = 25.0
+LONG = 10.0
 """Processor seconds of a function's cases in the second tier, unless half of them take longer."""
 ASKED = 10.0
 """Processor seconds by which the first tier may grow before it is asked why."""
