@@ -21,7 +21,7 @@ test-all: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --second -m "not timing"
 	$(BIN)/python -m pytest -q -m timing
 
-# Every case of every test: an hour on a fast machine, two on a slow one.
+# Every case of every test: three quarters of an hour on two fast processors, twice that on slow ones.
 test-every: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -q -m timing
