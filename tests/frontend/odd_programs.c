@@ -153,6 +153,22 @@ void jumps(int n, const float *restrict v, float *restrict w)
     }
     for (int i = 0; i < n; i++) w[i] *= 2;
 }
+void scopes(int n, const float *restrict v, float *restrict w)
+{
+    for (int i = 0; i < n; i++) {
+        float t = v[i] * 2;
+        w[i] += t;
+    }
+    for (int i = 0; i < n; i++) {
+        double t = v[i] / 4;
+        { int t = i % 7; w[i] += t; }
+        for (int i = 0; i < 3; i++) w[i] += 1;
+        if (t > 0.3) { int n = i % 3, t[3] = {1, 2, 3}; w[i] += t[n]; }
+        w[i] += t;
+    }
+    for (int n = 0; n < 5; n++) w[n] += n;
+    for (int v = 0; v < n; v++) { short i = v % 9; float n = i; w[v] += n; }
+}
 static float sum(void)
 {
     float s = 0;
@@ -185,6 +201,7 @@ int main(void)
     RUN(vla(N, N, A, B)); RUN(longs(N, x, y)); RUN(complexes(N, x, y)); RUN(fields(N, &f, x, y));
     RUN(helpers(N, x, y)); RUN(openmp(N, x, y)); RUN(wraps(N, x, y)); RUN(sizes(N, x, y)); RUN(strides(N, x, y));
     RUN(lookups(N, code, y)); RUN(early(N, x, y)); RUN(asserts(N, x, y)); RUN(volatiles(N, x, y)); RUN(jumps(N, x, y));
+    RUN(scopes(N, x, y));
     printf("%d %d\n", (int)f.level, f.count);
     return 0;
 }

@@ -16,7 +16,7 @@ from tests.compiling import run_compiler, run_program
 FILE = Path(__file__).parent / "odd_programs.c"
 READ = (
     "heads", "old", "attributes", "unions", "vla", "longs", "complexes", "fields", "helpers", "openmp", "wraps",
-    "sizes", "strides", "lookups", "early", "asserts", "volatiles", "jumps",
+    "sizes", "strides", "lookups", "early", "asserts", "volatiles", "jumps", "scopes",
 )  # fmt: skip
 SAID = {
     "plus": "a macro makes this loop",

@@ -10,6 +10,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.core.loop_forms import statements, value_before
+from polydl.frontend.core.own_names import with_own_names
 from polydl.frontend.core.pointers import subscripted
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
@@ -66,6 +67,9 @@ def _read(
     """`without_fit`, `missing`: filled with what `Extracted` has of them. Raises InputErrors."""
     found = outlined(found, unit.source)
     _check_names(found, unit)
+    kernels = [fragment for index, fragment in unit.fragments.items() if options.pragmas[index].kind != "assume"]
+    in_kernels = {name for fragment in kernels for name in mentions(fragment)}
+    found = replace(found, items=with_own_names(found.items, found.scope, in_kernels))
     try:
         simple = plain(subscripted(found, unit), unit)
     except InputError as error:
