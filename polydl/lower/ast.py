@@ -150,7 +150,7 @@ class Writer:
         found = regrouped(self.scop, statement)
         function = None if found is None else function_of(self.scop, found)
         if found is not None and function is not None:
-            body = summed_segment(statement, found, function, at)
+            body = summed_segment(self.scop, statement, found, function, at)
         else:
             body = _body(statement, at)
         hints = (*self._hints(body, at), *((instance_mark(statement, at),) if self.instances else ()))

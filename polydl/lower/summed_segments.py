@@ -48,8 +48,8 @@ def function_of(scop: Scop, found: SegmentSum) -> SegmentFunction:
     return segment_function(found.element, factors, found.depth)
 
 
-def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFunction, at: Place) -> Node:
-    """The statement as a call; nothing is touched for a segment without entries."""
+def summed_segment(scop: Scop, statement: Statement, found: SegmentSum, function: SegmentFunction, at: Place) -> Node:
+    """The statement as a call; no array is touched for a segment without entries."""
     body, segment = statement.body, found.segment
     assert isinstance(body, BlackBox)
     first, entries = f"polydl_first_{segment.entry}", f"polydl_entries_{segment.entry}"
@@ -67,9 +67,11 @@ def summed_segment(statement: Statement, found: SegmentSum, function: SegmentFun
     adding = Assign(target, "-=" if found.negate else "+=", call)
     number = Binary("-", Paren(Text(segment.last)), Name(first))
     bounds = Declare("const ptrdiff_t", ((first, Text(segment.first)), (entries, number)))
-    return Scope(
-        (*bound_names(body, segment, at.affine), bounds, If(Binary(">", Name(entries), Int(0)), Block((adding,))))
-    )
+    # The function of one row asks for itself, and gives what changes no sum.
+    asks = found.depth == 1 and all(one.moves for one in found.factors)
+    touches = not (asks and scop.arrays[found.target.array].is_scalar)
+    some = If(Binary(">", Name(entries), Int(0)), Block((adding,))) if touches else adding
+    return Scope((*bound_names(body, segment, at.affine), bounds, some))
 
 
 def through(

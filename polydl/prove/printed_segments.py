@@ -168,6 +168,8 @@ def is_sum(walk: Walk, block: Any) -> bool:
     match (block.block_items or [None])[-1]:
         case c_ast.If(iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=value)])):
             return is_of_rows(value) or _is_of_row(value)
+        case c_ast.Assignment(rvalue=value):
+            return is_of_rows(value)
     return False
 
 
@@ -189,20 +191,23 @@ def summed(walk: Walk, block: Any, at: Place, hint: Hint) -> None:
     match last:
         case c_ast.If(
             cond=c_ast.BinaryOp(op=">", left=c_ast.ID(name=name), right=c_ast.Constant(value="0")),
-            iftrue=c_ast.Compound(block_items=[c_ast.Assignment(rvalue=added) as adding]),
+            iftrue=c_ast.Compound(block_items=[c_ast.Assignment() as adding]),
             iffalse=None,
         ) if isinstance(at.env.get(name), Bounds):
-            if _is_of_row(added):
-                value = _of_row(walk, added, at)
-            else:
-                called: Any = added
-                value = _of_function(walk, called.name.name, called.args.exprs, at, called)
-            if value.bounds != at.env[name]:
-                raise Unreadable(f"line {line_of(block)}: a sum over another segment than the one that is asked for")
-            walk.program.trusted[TRUST] = None
-            walk.add(at, "assignment", adding.op, value, place(adding.lvalue, at.env, walk.strides), hint, adding)
+            asked = at.env[name]
+        case c_ast.Assignment(op="+=" | "-=") as adding:  # of no entries, the function gives zero
+            asked = None
         case _:
             raise Unreadable(f"line {line_of(block)}: a sum over a segment of another form")
+    added: Any = adding.rvalue
+    if _is_of_row(added):
+        value = _of_row(walk, added, at)
+    else:
+        value = _of_function(walk, added.name.name, added.args.exprs, at, added)
+    if asked is not None and value.bounds != asked:
+        raise Unreadable(f"line {line_of(block)}: a sum over another segment than the one that is asked for")
+    walk.program.trusted[TRUST] = None
+    walk.add(at, "assignment", adding.op, value, place(adding.lvalue, at.env, walk.strides), hint, adding)
 
 
 def _of_function(walk: Walk, function: str, given: list[Any], at: Place, called: Any) -> Segmented:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -17,6 +18,11 @@ from polydl.rank.slanted import NOTHING, Left, left_out
 from polydl.schedule.loops import NestLoops
 from polydl.target import Machine
 from polydl.target.isa import Isa
+
+KEPT = 0.5
+"""The part of a cache up to which it keeps what a table leads to, in no order."""
+BEYOND = 2
+"""Lines that are fetched in vain behind each run of columns that a table leads to."""
 
 
 def kernel_cycles(
@@ -54,19 +60,40 @@ def _call_cycles(
 
 
 def _table_cycles(structure: NestLoops, scop: Scop, machine: Machine) -> float:
-    """Cycles in which an element of B comes that a table leads to, for each block of rows anew: from the cache that has
-    room for the whole array, or from memory. 0 for other operands, and for arrays that the first cache holds."""
+    """Cycles in which an element of B comes that a table leads to, for each block of rows anew: from the cache that
+    keeps the columns of the array that the rows of the sparse matrix pass over, or from memory. 0 for other operands,
+    and for what the first cache keeps."""
     found = structure.nest.contraction
     assert found is not None
     b = structure.operand("B")
     if not any(one.left_table if b is found.left else one.right_table for one in found.within):
         return 0.0
+    tile, extent = columns_at_once(structure)
+    run = tile * b.element.bytes
     size = scop.arrays[b.array].layout.size
-    bytes_ = math.inf if size is None else size * b.element.bytes
-    holding = next((cache for cache in machine.caches if bytes_ <= cache.usable), None)
+    bytes_ = math.inf if size is None else size / extent * run
+    # Threads that share out the columns are each at others.
+    apart = bool(structure.parallel) and structure.parallel_positions[0] == 0 and tile < extent
+    tiles = extent / tile if apart else 1.0
+    kept = (cache for cache in machine.caches if bytes_ * min(tiles, cache.shared_by_cores) <= cache.usable * KEPT)
+    holding = next(kept, None)
+    if holding is not None and holding.level == 1:
+        return 0.0
+    cycles = b.element.bytes * (1 + BEYOND * machine.caches[0].line_bytes / run)
     if holding is None:
-        return b.element.bytes * machine.frequency_ghz / machine.memory.bandwidth_gbs
-    return 0.0 if holding.level == 1 else b.element.bytes / holding.bandwidth_bytes_per_cycle
+        return cycles * machine.frequency_ghz / machine.memory.bandwidth_gbs
+    return cycles / holding.bandwidth_bytes_per_cycle
+
+
+def columns_at_once(structure: NestLoops) -> tuple[int, int]:
+    """Columns for which all rows run before the next ones, in tiles that are outermost; and all columns."""
+    kernel = structure.kernel
+    if kernel is None or kernel.columns is None:
+        return 1, 1
+    columns = kernel.columns.iterator
+    outermost = itertools.takewhile(lambda loop: loop.iterator == columns, structure.loops)
+    extent = _extent(structure, columns)
+    return min([extent, *(loop.step for loop in outermost)]), extent
 
 
 def _parts_counted(structure: NestLoops) -> float:
@@ -144,7 +171,8 @@ def compute_seconds(
     for v, structure in enumerate(structures):
         outer = len(structure.loops)
         if structure.kernel is not None:
-            key = id(structure.kernel), 0 if nest.box else id(structure.loops)
+            table = (columns_at_once(structure), structure.parallel) if structure.over_segment else None
+            key = id(structure.kernel), 0 if nest.box else id(structure.loops), table
             if key not in calls_of:
                 left = left_out(structure, works[0], machine)
                 calls_of[key] = _call_cycles(structure, works[0], works[0].instances, machine, left)

@@ -141,6 +141,15 @@ def test_sums_are_right_for_any_pattern(name: str, t: ElementType, i: ElementTyp
             assert np.array_equal(data.run(library, t), CASES[name][1](data)), lengths[:12]
 
 
+def test_rows_without_entries_leave_negative_zeros() -> None:
+    body = "float s = y[i]; for (int p = ptr[i]; p < ptr[i + 1]; p++) s += val[p] * x[idx[p]]; y[i] = s;"
+    text = polydl.optimize(HEAD.format(t="float", i="int", body=body), run=False, sizes={"n": 1000}, threads=2).text
+    data = Data.of([0, 3, 0, 70, 0], F32, I32)
+    data.y[:] = -0.0
+    out = data.run(compile_c([text], (*FLAGS, MACHINES[0])), F32)
+    assert np.signbit(out[[0, 2, 4]]).all() and np.array_equal(out, product(data))
+
+
 @pytest.mark.parametrize("machine", ["epyc-zen4", "epyc-zen3"])
 @pytest.mark.parametrize(
     ("name", "fetched"), [("a scalar", {"x0", "x1_table"}), ("neighbours", {"x0_table"}), ("entries", set())]

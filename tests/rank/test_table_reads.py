@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 import polydl
+from polydl.rank.compute import columns_at_once
 from polydl.schedule.loops import NestLoops
 
 BLOCKS = """
@@ -51,3 +52,25 @@ def test_a_table_in_the_first_cache_takes_no_time() -> None:
     assert both
     assert all(spent >= before for before, spent in both)
     assert any(spent > before for before, spent in both)
+
+
+WIDE = """
+void f(const int ptr[restrict 2049], const int *restrict idx, const float *restrict val,
+       const float x[restrict 2048][{k}], float y[restrict 2048][{k}])
+{{
+    for (int i = 0; i < 2048; i++)
+        for (int p = ptr[i]; p < ptr[i + 1]; p++)
+            for (int j = 0; j < {k}; j++)
+                y[i][j] += val[p] * x[idx[p]][j];
+}}
+"""
+
+
+@pytest.mark.parametrize(("columns", "tiled"), [(256, False), (1024, False), (4096, True)])
+def test_rows_pass_over_columns_that_the_last_cache_keeps(columns: int, tiled: bool) -> None:
+    """32 MiB: one row after the other would bring what its entries lead to from memory."""
+    (scop,) = polydl.load(WIDE.format(k=columns)).scops
+    (best,) = polydl.rank(scop, machine="epyc-zen3", threads=2).variants[0].structures
+    tile, every = columns_at_once(best)
+    assert every == columns
+    assert (tile < every) == tiled
