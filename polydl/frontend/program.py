@@ -155,10 +155,15 @@ class _Reading:
             return False
         return True
 
+    def _lacks_sizes(self, known: int) -> bool:
+        """Whether what was not read lacks nothing but sizes, by the errors behind those that were `known`: its parts
+        would lack them as well."""
+        return len(self.errors) > known and all(error.topic == "sizes" for error in self.errors[known:])
+
     def _in_runs(self, runs: Sequence[Found]) -> bool:
         """Read regions, all of them or none."""
         known, before = len(self.errors), len(self.scops)
-        if runs and all(self._read(run) for run in runs):
+        if runs and all(self._read(run) or self._lacks_sizes(known) for run in runs):
             return True
         del self.errors[known:], self.scops[before:]
         return False
@@ -173,7 +178,7 @@ class _Reading:
             if len(many) > _MANY_NESTS and self._in_runs(self.finder.apart(whole, _NESTS)):
                 return
             known = len(self.errors)
-            if self._read(whole):
+            if self._read(whole) or self._lacks_sizes(known):
                 return
             said = [error for error in self.errors[known:] if any(isinstance(item, Expanded) for item in whole.items)]
             self.errors[known:] = said[:1]
@@ -185,6 +190,8 @@ class _Reading:
         be kept as it is written."""
         known = len(self.errors)
         whole = self.scops.pop() if self._read(found) else None
+        if whole is None and self._lacks_sizes(known):
+            return
         if whole is not None and any(statement.depth for statement in whole.statements):
             if len(found.items) <= _MANY_NESTS or not self._in_runs(self.finder.apart(found, _NESTS)):
                 self.scops.append(whole)
