@@ -17,6 +17,7 @@ from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost
 from polydl.model.accumulation import accumulates, accumulation, keeps
+from polydl.model.chosen_strides import chosen_strides
 from polydl.model.combiners import Regrouping
 from polydl.model.contraction import contraction
 from polydl.model.conversions import complex_products
@@ -148,12 +149,13 @@ class Work:
         return tuple(found)
 
     @cached_property
-    def strides(self) -> tuple[tuple[float, ...] | None, ...]:
+    def strides(self) -> tuple[tuple[float | None, ...] | None, ...]:
         """Per access the elements by which each iterator moves it; None where that is not known."""
-        found: list[tuple[float, ...] | None] = []
-        for access, rows in zip(self.statement.accesses, self.rows, strict=True):
+        found: list[tuple[float | None, ...] | None] = []
+        chosen = chosen_strides(self.scop, self.statement) if None in self.rows else {}
+        for number, (access, rows) in enumerate(zip(self.statement.accesses, self.rows, strict=True)):
             if rows is None:
-                found.append(None)
+                found.append(chosen.get(number))
                 continue
             moved = distances(self.scop.arrays[access.array], rows[0], self.statement.depth)
             known = tuple(float(one) for one in moved if isinstance(one, int))
@@ -192,10 +194,16 @@ class Work:
 
     def moves(self, step: Sequence[float] | None) -> tuple[float | None, ...]:
         """Elements by which each access moves when the iterators do by `step`; None where that is not known."""
-        return tuple(
-            None if step is None or strides is None else sum(s * x for s, x in zip(strides, step, strict=True))
-            for strides in self.strides
-        )
+        return tuple(None if step is None or strides is None else _moved(strides, step) for strides in self.strides)
+
+
+def _moved(strides: Sequence[float | None], step: Sequence[float]) -> float | None:
+    total = 0.0
+    for stride, x in zip(strides, step, strict=True):
+        if x and stride is None:
+            return None
+        total += 0.0 if stride is None else stride * x
+    return total
 
 
 @dataclass(frozen=True, slots=True)

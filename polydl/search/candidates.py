@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import structs
@@ -239,10 +239,8 @@ def candidates(
     pairs = zip(trees.values(), estimates, strict=True)
     ordered: list[_Found] = sorted(((how, one.tree, e) for (how, one), e in pairs), key=lambda each: each[2].score)
     legal: list[NestChoice] = []
-    for number, (how, tree, predicted) in enumerate(_varied(ordered)):
+    for number, (how, tree, predicted) in enumerate(_for_every_size(_varied(ordered), legal)):
         tell(most + number)
-        if len(legal) == LEGAL:
-            break
         if number == effort.checks:
             given_up.append(f"schedules after the first {len(legal)}: {effort.checks} were checked")
             break
@@ -344,6 +342,16 @@ def _varied(ordered: Sequence[_Found]) -> Iterator[_Found]:
         else:
             later.append(one)
     yield from later
+
+
+def _for_every_size(found: Iterable[_Found], legal: Sequence[NestChoice]) -> Iterator[_Found]:
+    """The schedules until `LEGAL` of them are found `legal`, one at least of which writes no loops out: what is short
+    for its sizes alone is left out at others."""
+    for one in found:
+        if len(legal) >= LEGAL and not all(part.how.unroll for choice in legal for part in choice.parts if part.how):
+            return
+        if len(legal) < LEGAL or not one[0].unroll:
+            yield one
 
 
 def _unordered(node: Node) -> str:

@@ -2,7 +2,7 @@
  * command: polydl optimize in.c -o out.c --no-run --size n=1000 --machine epyc-zen5 --threads 2
  * machine: AMD EPYC 9755 (be00d3c87d76), 2 threads
  * smooth: variant bf75c47052 = S0: Vectorize()
- * other sizes: 3 of the variants that were searched, 0 % behind the best for each by estimate; left out: da395628cb: where sizes are parameters none of its loops becomes a row of vectors
+ * other sizes: 3 of the variants that were searched, 0 % behind the best for each by estimate; left out: where sizes are parameters none of its loops becomes a row of vectors
  */
 typedef double real;
 /* ---- helpers 1 ---- */

@@ -556,3 +556,33 @@ def test_the_output_has_them() -> None:
     assert "if (m == 3000 && n == 2500)" in done.text
     assert "other sizes: " in done.text
     assert "of the variants that were searched" in done.text
+
+
+BAG = """
+void bag(int n, int k, int d, int v, const int ids[restrict n][k], const float table[restrict v][d],
+         float out[restrict n][d])
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < d; j++) {
+            float s = 0;
+            for (int q = 0; q < k; q++)
+                s += table[ids[i][q]][j];
+            out[i][j] = s;
+        }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_writes_a_short_loop_out_is_carried_over_without(threads: int) -> None:
+    """All the best ones write the eight terms of a sum out, which no other number of terms takes."""
+    tuned = {"n": 2000, "k": 8, "d": 128, "v": 5000}
+    made = polydl.optimize(BAG, run=False, sizes=tuned, threads=threads)
+    assert "of the variants that were searched" in made.text
+    bag = compile_c([made.text], FLAGS).bag
+    rng = np.random.default_rng(3)
+    for n, k, d, v in ((1, 1, 1, 1), (300, 3, 70, 90), (700, 20, 64, 40), (5, 0, 33, 2), (2000, 8, 127, 50)):
+        ids, table = rng.integers(0, v, (n, k)).astype(np.int32), rng.integers(-9, 9, (v, d)).astype(np.float32)
+        out = np.full((n, d), 7, np.float32)
+        bag(n, k, d, v, *(ctypes.c_void_p(array.ctypes.data) for array in (ids, table, out)))
+        assert np.array_equal(out, table[ids].sum(axis=1))

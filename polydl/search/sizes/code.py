@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.base.effort import Effort
@@ -89,6 +90,11 @@ class Symbolic:
         return tuple(why for why in whys if why is not None)
 
 
+def counted(left_out: Iterable[str]) -> tuple[str, ...]:
+    """Why variants were left out, for people: each reason once, with how many there were."""
+    return tuple(why if number == 1 else f"{why} ({number} variants)" for why, number in Counter(left_out).items())
+
+
 @dataclass(frozen=True, slots=True)
 class EverySize:
     """What runs at sizes that were not tuned."""
@@ -115,7 +121,7 @@ class EverySize:
     limited: str = ""
     """What was compared at fewer sizes (`Effort`) or has no microkernel, for people; empty: nothing."""
     left_out: tuple[str, ...] = ()
-    """Variants that would have been among them, with the reason, for people."""
+    """Why variants that would have been among them are not, for people."""
 
     def beside(self, code: Generated) -> Generated:
         """Code for some sizes with this for the others."""

@@ -35,7 +35,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.resized import at_sizes as parts_at_sizes
 from polydl.search.sizes.choose import Choice, Compared, asked, characters, choose, choose_by_times, losses
-from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer
+from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer, counted
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.search.sizes.dispatch import leaves
 from polydl.search.sizes.lanes import candidates_in_lanes
@@ -66,7 +66,8 @@ class _Estimated:
     """So many points at the end only judge."""
     seconds: FloatArray
     """(V, P): of each way at each point."""
-    left_out: dict[str, None] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    """Why others are not among them."""
     codes: dict[int, Generated] = field(default_factory=dict)
     hung: set[int] = field(default_factory=set)
     """Candidates whose code was too much for isl."""
@@ -111,11 +112,11 @@ def every_size_of_searched(
     for found, too_much in more:
         candidates, left_out = [*candidates, *found], [*left_out, *too_much]
     if len(candidates) < 2:
-        return f"none of the variants is for every size: {'; '.join(left_out) or 'there is none'}"
+        return f"none of the variants is for every size: {'; '.join(counted(left_out)) or 'there is none'}"
     estimated = _estimated(candidates, sizes, setting, timer)
     if isinstance(estimated, str):
         return estimated
-    estimated.left_out.update(dict.fromkeys(left_out))
+    estimated.left_out += left_out
     return _coded(symbolic, estimated, timer)
 
 
@@ -222,7 +223,7 @@ def _coded(symbolic: Symbolic, estimated: _Estimated, timer: Timer | None) -> Ev
         taken = dict.fromkeys(leaves(choice.tree))
         broken = {leaf: why for leaf in set(taken) if (why := _written(symbolic, estimated, leaf))}
         for leaf, why in broken.items():
-            estimated.left_out[f"{estimated.candidates[leaf].recipe.id}: {why}"] = None
+            estimated.left_out.append(why)
             left = [i for i in left if i != leaf and not (leaf in estimated.hung and _as_hard(estimated, i, leaf))]
         if broken:
             continue
@@ -252,7 +253,7 @@ def _coded(symbolic: Symbolic, estimated: _Estimated, timer: Timer | None) -> Ev
         marked=dispatched(symbolic.read, some, ask(marked)) if marked else None,
         rewritten=_fused_programs(estimated, set(taken)) if marked else (),
         limited="; ".join(symbolic.out_of_form),
-        left_out=tuple(estimated.left_out),
+        left_out=counted(estimated.left_out),
     )
 
 
@@ -283,7 +284,7 @@ def _by_times(
 
 
 def _reason(text: str, estimated: _Estimated) -> str:
-    return f"{text}; left out: {'; '.join(estimated.left_out)}" if estimated.left_out else text
+    return f"{text}; left out: {'; '.join(counted(estimated.left_out))}" if estimated.left_out else text
 
 
 def _written(symbolic: Symbolic, estimated: _Estimated, leaf: int) -> str:

@@ -76,30 +76,35 @@ class Candidate:
 
 def candidates_for(base: Base, variants: Sequence[Variant], setting: Setting) -> tuple[list[Candidate], list[str]]:
     """The original loops, then the best variants of each family with sizes as parameters, on all threads and on one;
-    and what was left out, with the reason."""
+    and why others were left out."""
     found: dict[Recipe, Candidate] = {}
-    left_out: dict[str, None] = {}
+    left_out: list[str] = []
     original = Candidate(base, tuple(written(nest) for nest in base.nests), original=True)
     fused: Base | str | None = None
+    taken = 0
     for variant in _families(variants, setting.effort):
+        if taken == setting.effort.families:
+            break
         if _alike(variant, base):
             own: Base | str = base
         else:
             fused = fused if fused is not None else _fused(base, reassociate=setting.reassociate)
             own = fused if isinstance(fused, Base) and _alike(variant, fused) else _unlike(variant, base, fused)
         if isinstance(own, str):
-            left_out[own] = None
+            left_out.append(own)
             continue
         tuned = {nest.name: nest for nest in nests(variant.program, variant.origin.dependences)}
         try:
             for parts in _twins(parts_at_sizes(own.scop, variant.parts, own.nests), tuned, setting.threads):
                 if any(map(_writes_long_loops_out, parts)):
-                    raise InputError(f"{variant.id} writes out a loop that is short for its sizes alone")
+                    raise InputError("a loop that is short for its sizes alone is written out")
                 one = Candidate(own, parts, chosen=variant is variants[0])
                 found.setdefault(one.recipe, one)
         except InputError as error:
-            left_out[error.reason] = None
-    return [original, *found.values()], list(left_out)
+            left_out.append(error.reason)
+        else:
+            taken += 1
+    return [original, *found.values()], left_out
 
 
 def _writes_long_loops_out(part: Ordered) -> bool:
@@ -107,15 +112,12 @@ def _writes_long_loops_out(part: Ordered) -> bool:
 
 
 def _families(variants: Sequence[Variant], effort: Effort) -> Iterator[Variant]:
-    """The best variant of each of the first families."""
+    """The best variant of each family among the first ones."""
     seen: set[object] = set()
     for variant in variants[: effort.looked_at]:
-        if variant.as_written or variant.family in seen:
-            continue
-        seen.add(variant.family)
-        yield variant
-        if len(seen) == effort.families:
-            return
+        if not variant.as_written and variant.family not in seen:
+            seen.add(variant.family)
+            yield variant
 
 
 def _unlike(variant: Variant, base: Base, fused: Base | str) -> str:
