@@ -67,11 +67,12 @@ def summed_segment(scop: Scop, statement: Statement, found: SegmentSum, function
     adding = Assign(target, "-=" if found.negate else "+=", call)
     number = Binary("-", Paren(Text(segment.last)), Name(first))
     bounds = Declare("const ptrdiff_t", ((first, Text(segment.first)), (entries, number)))
-    # The function of one row asks for itself, and gives what changes no sum.
-    asks = found.depth == 1 and all(one.moves for one in found.factors)
-    touches = not (asks and scop.arrays[found.target.array].is_scalar)
-    some = If(Binary(">", Name(entries), Int(0)), Block((adding,))) if touches else adding
-    return Scope((*bound_names(body, segment, at.affine), bounds, some))
+    # The function of one row asks by itself whether there are entries, and returns what changes no sum.
+    by_itself = (
+        found.depth == 1 and all(one.moves for one in found.factors) and scop.arrays[found.target.array].is_scalar
+    )
+    code = adding if by_itself else If(Binary(">", Name(entries), Int(0)), Block((adding,)))
+    return Scope((*bound_names(body, segment, at.affine), bounds, code))
 
 
 def through(

@@ -1,5 +1,5 @@
-"""How elements that data choose move along loops: `table[ids[i]][j]` by one element along j, by nobody knows how many
-along i."""
+"""Strides of elements that data choose: `table[ids[i]][j]` moves by one element along j, and by an unknown number along
+i."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Moves = tuple[int | None, ...]
 
 
 def chosen_strides(scop: Scop, statement: Statement) -> Mapping[int, Moves]:
-    """By its number, the elements by which each loop moves what an access reads that data choose."""
+    """The strides of a statement's reads that data choose, in elements along each of its loops, by the number of the
+    access."""
     if not isinstance(statement.body, Assignment):
         return {}
     gathers = [one for one in every_part(statement.body.value) if isinstance(one, Gather)]

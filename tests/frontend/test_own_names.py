@@ -29,6 +29,8 @@ CASES = {
     "what hides a parameter": ("{ float n = 1; n; }", "{ float n_2 = 1; n_2; }"),
     "members": ("for (;;) { int t; } for (;;) { float t; s.t = t; }",
                 "for (;;) { int t; } for (;;) { float t_2; s.t = t_2; }"),
+    "members of a structure of theirs": ("for (;;) { float t; t; } for (;;) { struct { double t; } t; t.t = 1; }",
+        "for (;;) { float t; t; } for (;;) { struct { double t; } t_2; t_2.t = 1; }"),
     "what others see behind": ("for (;;) { int t; t; } float t = 1; t;", "for (;;) { int t_2; t_2; } float t = 1; t;"),
     "names that are taken": ("for (;;) { int t, t_2; t; } for (;;) { float t; t; }",
                              "for (;;) { int t, t_2; t; } for (;;) { float t_3; t_3; }"),

@@ -40,8 +40,10 @@ def with_own_names(items: Sequence[Node], scope: Scope, kept: Collection[str]) -
 
 @dataclass(slots=True)
 class _Variable:
+    """A variable that statements declare."""
+
     node: c_ast.Decl
-    counts: bool
+    in_head: bool
     """It is declared in the head of a loop."""
     outermost: bool
     hides: bool
@@ -79,15 +81,17 @@ class _Declared:
                 del self._counting[before:]
             case c_ast.DeclList(decls=decls):
                 for decl in decls:
-                    self._declare(decl, counts=True)
+                    self._declare(decl, in_head=True)
             case c_ast.Decl():
-                self._declare(node, counts=False)
+                self._declare(node, in_head=False)
             case c_ast.ID(name=name):
                 found = next((one[name] for one in reversed(self._visible) if name in one), None)
                 if found is None:
                     self._outside.add(name)
                 else:
                     found.uses.append(id(node))
+            case c_ast.Struct() | c_ast.Union() | c_ast.FuncDecl():
+                pass  # what these declare is no variable
             case c_ast.StructRef(name=base):
                 self.visit(base)
             case c_ast.NamedInitializer(expr=value):
@@ -102,11 +106,11 @@ class _Declared:
             self.visit(child)
         self._visible.pop()
 
-    def _declare(self, node: c_ast.Decl, *, counts: bool) -> None:
+    def _declare(self, node: c_ast.Decl, *, in_head: bool) -> None:
         self.visit(node.type)
         if node.name is not None and not node.storage and not isinstance(node.type, c_ast.FuncDecl):
             around = any(node.name in one for one in self._visible) or node.name in self._counting
-            variable = _Variable(node, counts, len(self._visible) == 1, around)
+            variable = _Variable(node, in_head, len(self._visible) == 1, around)
             self._visible[-1][node.name] = variable
             self._found.append(variable)
         if node.init is not None:
@@ -127,7 +131,7 @@ class _Declared:
             name = variable.node.name
             symbol = self._scope.find(name)
             hidden = symbol is not None and not symbol.is_function
-            if variable.counts:
+            if variable.in_head:
                 other = hidden and name in (self._outside - counters) | extents
             else:
                 other = hidden or types.setdefault(name, variable.type) != variable.type
@@ -150,6 +154,8 @@ def _free(name: str, used: set[str], scope: Scope) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Renaming:
+    """Copies a tree with other names for some nodes."""
+
     renamed: dict[int, str]
     """By node: the new name."""
 
