@@ -28,10 +28,13 @@ def curve_factors(
 
     A stretch of the curve fills squares. With k the side, in iterations, of the largest square whose data the cache
     keeps, each square of k x k iterations brings k new slices of what only one of the loops moves; so of T iterations
-    an operand that one loop moves is brought T / k times, one that both move T times. `outside`, `between`, `inside`
-    (A,) bytes that the first loop, the second and one of their iterations touch; `usable` bytes of the cache; `rows`
-    and `columns` iterations of the loops, `steps` of both together in one thread.
+    an operand that one loop moves is brought T / k times, one that both move T times, and one that neither moves once,
+    or T times where the cache does not keep what one iteration touches. `outside`, `between`, `inside` (A,) bytes that
+    the first loop, the second and one of their iterations touch; `usable` bytes of the cache; `rows` and `columns`
+    iterations of the loops, `steps` of both together in one thread.
     """
+    if inside.sum() > usable:
+        return np.full(len(inside), steps)
     by_row, by_column = outside > between, between > inside
     one, both, still = inside[by_row ^ by_column].sum(), inside[by_row & by_column].sum(), inside.sum()
     left = usable - (still - one - both)
