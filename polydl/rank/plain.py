@@ -233,13 +233,14 @@ def latency(several: Sequence[Inner], target: Isa) -> float:
         body = one.work.statement.body
         if not isinstance(body, Assignment):
             continue
-        for reader in one.work.statement.accesses:
+        paths = _paths(one.work, body, target)
+        for place, reader in enumerate(one.work.statement.accesses):
             if reader.write:
                 continue
             for other in writers.get(reader.array, ()):
-                distance = _distance(other, one, reader)
+                distance = _distance(other, one, place)
                 if distance:
-                    waits = max(waits, _path(one.work, reader, target) / distance)
+                    waits = max(waits, paths[place] / distance)
     return waits
 
 
@@ -252,15 +253,14 @@ def _writers(several: Sequence[Inner]) -> dict[str, list[Inner]]:
     return found
 
 
-def _distance(writer: Inner, reader: Inner, read: Access) -> float:
-    """Iterations from a statement's write to a read of the same element further on; 0 where there is none, or where it
-    cannot be told."""
+def _distance(writer: Inner, reader: Inner, place: int) -> float:
+    """Iterations from a statement's write to a read, the other's access with this number, of the same element further
+    on; 0 where there is none, or where it cannot be told."""
     a, b = writer.work, reader.work
     if writer.step is None or reader.step is None or a.statement.iterators != b.statement.iterators:
         return 0.0
-    place = next(i for i, x in enumerate(b.statement.accesses) if x is read)
     for number, write in enumerate(a.statement.accesses):
-        if not write.write or write.array != read.array:
+        if not write.write or write.array != b.statement.accesses[place].array:
             continue
         one, two = a.rows[number], b.rows[place]
         if one is None or two is None or one[0] != two[0]:
@@ -295,40 +295,38 @@ def proven(several: Sequence[Inner]) -> bool:
     return True
 
 
-def _path(work: Work, read: Access, target: Isa) -> float:
-    """Cycles from a value read to the statement's result."""
-    body = work.statement.body
-    assert isinstance(body, Assignment)
-    place = next(i for i, x in enumerate(work.statement.accesses) if x is read)
+def _paths(work: Work, body: Assignment, target: Isa) -> list[float]:
+    """Per access the cycles from its value to the statement's result."""
     least = float(target.latency) if work.rounds else INTEGER_CYCLES
     own = 0.0 if body.op == "=" else _operation(body.op[:-1], least, target)
-    inside = _depth(body.value, place, least, target)
-    return own + (inside if inside is not None else 0.0)
+    inside = _depths(body.value, least, target)
+    return [own + inside.get(place, 0.0) for place in range(len(work.statement.accesses))]
 
 
 def _operation(op: str, least: float, target: Isa) -> float:
     return max(SLOW.get(op, 0.0), float(target.latency) if op == "*" else least)
 
 
-def _depth(value: Expr, access: int, least: float, target: Isa) -> float | None:
-    """Cycles from an access to the value of an expression in which an operation takes `least`; None where it is not in
-    it."""
+def _depths(value: Expr, least: float, target: Isa) -> dict[int, float]:
+    """By access in an expression the cycles from its value to that of the expression, in which an operation takes
+    `least`."""
     if isinstance(value, Load):
-        return 0.0 if value.access == access else None
-    below = [d for one in operands(value) if (d := _depth(one, access, least, target)) is not None]
-    if not below:
-        return None
+        return {value.access: 0.0}
+    below: dict[int, float] = {}
+    for one in operands(value):
+        for access, cycles in _depths(one, least, target).items():
+            below[access] = max(cycles, below.get(access, 0.0))
     match value:
         case Binary(op):
-            return max(below) + _operation(op, least, target)
+            more = _operation(op, least, target)
         case Call(function):
             row = function_called(function)
-            own = row.cycles if row is not None and row.cycles is not None else CALL
-            return max(below) + max(own, least)
+            more = max(row.cycles if row is not None and row.cycles is not None else CALL, least)
         case Conditional():
-            return max(below) + least
+            more = least
         case _:
-            return max(below)
+            more = 0.0
+    return {access: cycles + more for access, cycles in below.items()}
 
 
 def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:

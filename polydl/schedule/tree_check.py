@@ -195,6 +195,11 @@ def _handed_on(
     for name in of:
         for position in range(len(ways[name])):
             together.setdefault(tuple(ways[name][: position + 1]), set()).add(name)
+    writing: dict[str, set[str]] = {}
+    for name, statement in of.items():
+        for access in statement.accesses:
+            if access.write:
+                writing.setdefault(access.array, set()).add(name)
     with quota("the legality check"):
         for d, one in timed:
             if d.array not in private or d.kind is not Kind.RAW:
@@ -206,7 +211,7 @@ def _handed_on(
                     if not by_iteration(scop, d.array, private[d.array], step.affs[end]):
                         continue
                     inside = together[tuple(ways[end][: position + 1])]
-                    if not any(a.write and a.array == d.array for name in inside for a in of[name].accesses):
+                    if inside.isdisjoint(writing[d.array]):
                         continue
                     if other in inside and position < one.agreed:
                         continue

@@ -104,6 +104,8 @@ def in_elements(items: Sequence[Node], state: State) -> list[Node]:
                leads to its neighbours without moving the bounds
     """
     found = list(items)
+    if not any(isinstance(one, c_ast.For) for one in items):
+        return found
     for one in items:
         if isinstance(one, c_ast.Decl):
             found = _in_bounds(found, one, state) or found
