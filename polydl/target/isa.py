@@ -34,7 +34,7 @@ def lanes_name(element: ElementType) -> str:
 
 
 NARROW = (16, 32)
-"""Bytes of the short vectors that a core with long ones has beside them."""
+"""Bytes of the short vectors that a core of x86 with longer ones has beside them."""
 
 
 def narrow_name(element: ElementType, width: int) -> str:
@@ -43,11 +43,11 @@ def narrow_name(element: ElementType, width: int) -> str:
 
 
 def narrow_lanes(isa: Isa) -> dict[str, tuple[int, ElementType]]:
-    """By their name the lanes of short vectors, and of what. Only AVX-512 has any: elsewhere they are the usual ones
-    (templates/microkernel_narrow.c.j2)."""
+    """By their name the lanes of short vectors, and of what: half as long as the usual ones, or less; where intrinsics
+    have none, they are the usual ones (templates/microkernel_narrow.c.j2)."""
     found = ((element, width) for element in VECTOR_TYPES for width in NARROW)
-    has = isa.macro == ISAS[0].macro
-    return {narrow_name(t, width): (width // t.bytes if has else isa.lanes(t), t) for t, width in found}
+    longest = isa.vector_bytes if isa.intrinsics else 0
+    return {narrow_name(t, width): (width // t.bytes if width < longest else isa.lanes(t), t) for t, width in found}
 
 
 def kernel_contraction(scop: Scop, statement: Statement, *, in_place: bool = False) -> Contraction | None:
