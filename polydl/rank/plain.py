@@ -24,7 +24,7 @@ from polydl.model.conversions import complex_products
 from polydl.model.counting import count
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, operands
 from polydl.model.functions import function_called
-from polydl.model.scop import Access, Assignment, BlackBox, Scop, Statement
+from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 from polydl.model.strides import affine_rows, distances
 from polydl.target.instructions import (
     CALL,
