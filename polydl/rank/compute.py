@@ -12,7 +12,7 @@ from polydl.dependences.nests import Nest
 from polydl.kernels.families import block_cycles
 from polydl.model.scop import Assignment, Scop
 from polydl.rank.instruction_set import target_isa
-from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
+from polydl.rank.plain import LOOP_CYCLES, Inner, Work, cycles_of_compiler, in_loop_around
 from polydl.rank.ranker import FloatArray
 from polydl.rank.slanted import NOTHING, Left, left_out
 from polydl.schedule.loops import NestLoops
@@ -124,10 +124,17 @@ def _plain_cycles(
     last = structure.loops[-1].iterator if structure.loops else ""
     trips = float(full[-1]) if len(full) else 1.0
     rounds = _rounds(works[0], structure, full) if len(works) == 1 else 1.0
-    key = last, trips, rounds
+    outer = structure.loops[-2] if len(full) > 1 else None
+    trips_around = float(full[-2]) if outer is not None else 1.0
+    key = last, trips, rounds, outer and (outer.iterator, outer.step), trips_around
     if key not in memory:
-        inner = [Inner(work, _step(structure.nest, work, last), (1.0,) * len(work.rows), 1.0) for work in works]
-        memory[key] = iteration_cycles(inner, way_of_compiler(inner, target), trips, target, rounds)
+        nest = structure.nest
+        inner = [Inner(work, _step(nest, work, last), (1.0,) * len(work.rows), 1.0) for work in works]
+        around = []
+        if outer is not None:
+            steps = (tuple(outer.step * x for x in _step(nest, work, outer.iterator)) for work in works)
+            around = [in_loop_around(one, step, trips) for one, step in zip(inner, steps, strict=True)]
+        memory[key] = cycles_of_compiler(inner, around, (trips_around, trips), target, rounds)
     return memory[key] * max(work.instances for work in works)
 
 

@@ -20,7 +20,16 @@ from polydl.rank.estimate_steps import Copied, Innermost, InOrder, Repeat, Step
 from polydl.rank.footprints import Box, Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.paths import Path
-from polydl.rank.plain import LOOP_CYCLES, Inner, Way, Work, into_one_element, iteration_cycles, way_of_compiler
+from polydl.rank.plain import (
+    LOOP_CYCLES,
+    Inner,
+    Way,
+    Work,
+    cycles_of_compiler,
+    in_loop_around,
+    into_one_element,
+    iteration_cycles,
+)
 from polydl.rank.ranker import FloatArray
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.grouping import copied_bytes
@@ -221,9 +230,9 @@ class Program:
             inner.append(Inner(path.work, step, path.shares(own, level), times))
             iterations = max(iterations, path.work.instances * max(self._left[name], 0.0) / times)
         run = around.run if around is not None else Run.SERIAL
-        way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run) or way_of_compiler(inner, target)
+        way = {Run.SIMD: Way.VECTOR, Run.SUM: Way.SUM}.get(run)
         if way is Way.SUM and not all(map(into_one_element, inner)):
-            way = way_of_compiler(inner, target)
+            way = None
         if (lanes := self._lanes(names, level)) is not None:
             inner = [replace(one, across=self._paths[name].step(lanes)) for one, name in zip(inner, names, strict=True)]
             cycles = iteration_cycles(inner, Way.LANES, max(trips, 1.0), target) * iterations
@@ -231,8 +240,25 @@ class Program:
         if level and not beside and self._becomes_row(names, level):
             way, trips = Way.ROW, self._row_length(names, level)
         rounds = self._rounds(names[0], level, alone) if len(names) == 1 else 1.0
-        cycles = iteration_cycles(inner, way, max(trips, 1.0), target, rounds) * iterations
+        if way is None:
+            outer = [self._paths[name].loops[level - 2] for name in names] if level > 1 and alone else []
+            found, times = self._in_loops_around(inner, outer, level, trips)
+            cycles = cycles_of_compiler(inner, found, (times, max(trips, 1.0)), target, rounds) * iterations
+        else:
+            cycles = iteration_cycles(inner, way, max(trips, 1.0), target, rounds) * iterations
         return Innermost(self._piece(names, level), self.machine.seconds(cycles))
+
+    def _in_loops_around(
+        self, inner: Sequence[Inner], outer: Sequence[Member], level: int, trips: float
+    ) -> tuple[list[Inner], float]:
+        """Statements in the loop around the innermost one, which is written out, and its iterations; none where it
+        is not known how they move."""
+        paths_ = [self._paths[one.work.statement.name] for one in inner]
+        steps = [path.step(loop) for path, loop in zip(paths_, outer, strict=False)]
+        known = [in_loop_around(one, step, trips) for one, step in zip(inner, steps, strict=False) if step is not None]
+        if len(known) < len(inner):
+            return [], 1.0
+        return known, paths_[0].entries(level - 1) / paths_[0].entries(level - 2)
 
     def _rounds(self, name: str, level: int, alone: int) -> float:
         """How often the innermost of `level` loops runs before the sum of integers in it is put together; 1 of others.

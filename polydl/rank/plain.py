@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,8 @@ _UNFOLLOWED = 14.0
 _PREDICTED = 16
 """Iterations of a loop up to which its end is foreseen, where they are always as many: gcc writes such loops out
 (`max-completely-peel-times`), and processors remember as many branches of others."""
+_WRITTEN_OUT = 200
+"""Instructions up to which gcc writes such loops out (`max-completely-peeled-insns`)."""
 _SCANNED = 500_000
 """isl operations in which points are counted one by one; for more of them half of the box is near enough."""
 
@@ -336,6 +338,28 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
     return Way.VECTOR if proven(several) and not any(one.work.asks for one in several) else Way.SCALAR
 
 
+def cycles_of_compiler(
+    several: Sequence[Inner], around: Sequence[Inner], trips: tuple[float, float], target: Isa, rounds: float = 1.0
+) -> float:
+    """Cycles of one iteration of an innermost loop that nothing is said about. `around`: the same statements in the
+    loop right around it, with the innermost one written out, which compilers do with a short one; empty where there is
+    none, or with more in it. `trips`: iterations of that loop, and of the innermost one."""
+    outer, inner = trips
+    size = sum(one.work.arithmetic.simple + len(one.work.statement.accesses) for one in several) * inner
+    if around and inner == round(inner) and inner <= _PREDICTED and size <= _WRITTEN_OUT:
+        if way_of_compiler(around, target) is Way.VECTOR:
+            return iteration_cycles(around, Way.VECTOR, outer, target) / inner
+    return iteration_cycles(several, way_of_compiler(several, target), inner, target, rounds)
+
+
+def in_loop_around(one: Inner, step: tuple[float, ...], trips: float) -> Inner:
+    """A statement of an innermost loop in the loop right around it, whose iterations move it by `step`, with the
+    innermost one written out: what does not move along that is loaded and stored once."""
+    still = (move == 0 for move in one.work.moves(one.step))
+    share = tuple(part / trips if stays else part for part, stays in zip(one.share, still, strict=True))
+    return replace(one, step=step, share=share, times=one.times * trips)
+
+
 def sums_by_itself(one: Inner) -> bool:
     """Whether a loop adds up in vectors though nothing is said about it: integers, into one element."""
     return one.work.regroups and into_one_element(one)
@@ -359,7 +383,7 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
         return _in_lanes(several, trips, target)
     if way in (Way.VECTOR, Way.SUM) and not _callable(several, target):
         way = Way.SERIAL if way is Way.SUM else Way.SCALAR
-    scalar = sum(one.times * _instance(one, 1) for one in several)
+    scalar = sum(one.times * _instance(one, 1, {}) for one in several)
     waits = latency(several, target) if way in (Way.SERIAL, Way.SUM) else 0.0
     if way in (Way.SERIAL, Way.SCALAR):
         return max(scalar, waits) + LOOP_CYCLES / trips
@@ -369,10 +393,11 @@ def iteration_cycles(several: Sequence[Inner], way: Way, trips: float, target: I
     if way is Way.SUM and (adding := several[0].work.neighbours) is not None:
         lanes = max(lanes, min(target.vector_bytes, COMPILER_VECTOR_BYTES) // adding.bytes)
         smallest = min(lanes, _LEAST_BYTES // adding.bytes)
-    vector = max(sum(one.times * _instance(one, lanes) for one in several), waits)
+    side_by_side = _stored(several)
+    vector = max(sum(one.times * _instance(one, lanes, side_by_side) for one in several), waits)
     vector += max(0.0, _streams(several) - _STREAMS) * _UNFOLLOWED * lanes * widest / _LINE
     # Products of complex numbers are made once more to ask for infinities, in a loop of their own in front.
-    asked = sum(one.times * _instance(one, lanes) for one in several if one.work.asks)
+    asked = sum(one.times * _instance(one, lanes, side_by_side) for one in several if one.work.asks)
     # What a vector has no room for compilers leave to smaller ones, each half as large as the one before.
     rest = trips % lanes
     vectors = math.floor(trips / lanes) + int(rest // smallest).bit_count()
@@ -404,16 +429,30 @@ def _callable(several: Sequence[Inner], target: Isa) -> bool:
     return not any(one.calls if not target.intrinsics else one.scalar_calls for one in work)
 
 
-def _instance(one: Inner, lanes: int) -> float:
-    """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many."""
+def _stored(several: Sequence[Inner]) -> dict[str, float]:
+    """Per array the elements that one iteration of a loop stores."""
+    found: dict[str, float] = {}
+    for one in several:
+        for access, share in zip(one.work.statement.accesses, one.share, strict=True):
+            if access.write:
+                found[access.array] = found.get(access.array, 0.0) + one.times * share
+    return found
+
+
+def _instance(one: Inner, lanes: int, stored: Mapping[str, float]) -> float:
+    """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many. `stored`: what an iteration
+    stores of each array. Stores that leave elements out between them are no vectors."""
     arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
-    moving = [
-        (move, share)
-        for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True)
-        if not (arrays[access.array].is_scalar or move == 0)  # it stays in a register
-    ]
+    moving, scattered = [], 0.0
+    for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True):
+        if arrays[access.array].is_scalar or move == 0:
+            continue  # it stays in a register
+        if access.write and move is not None and abs(move) > max(1.0, stored.get(access.array, math.inf)):
+            scattered += share
+        else:
+            moving.append((move, share))
     ops = one.work.arithmetic
-    return vector_cycles(ops, moving, lanes, ops.calls * (CALL if lanes == 1 else LIBRARY_VECTOR_CALL))
+    return vector_cycles(ops, moving, lanes, ops.calls * (CALL if lanes == 1 else LIBRARY_VECTOR_CALL), scattered)
 
 
 def _in_lanes(several: Sequence[Inner], trips: float, target: Isa) -> float:

@@ -90,14 +90,16 @@ def _added(several: Sequence[Arithmetic]) -> Arithmetic:
     )
 
 
-def vector_cycles(ops: Arithmetic, moves: Sequence[tuple[float | None, float]], lanes: int, calls: float) -> float:
+def vector_cycles(
+    ops: Arithmetic, moves: Sequence[tuple[float | None, float]], lanes: int, calls: float, scattered: float = 0.0
+) -> float:
     """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many.
 
     `moves`: per access that does not stay in a register the elements from one instance to the next (None: not known),
-    and the part of its loads and stores that is left. `calls`: of the functions that are
-    no instructions, for all lanes.
+    and the part of its loads and stores that is left. `calls`: of the functions that are no instructions, for all
+    lanes. `scattered`: stores whose lanes go to memory one by one.
     """
-    memory = 0.0
+    memory = scattered * (1.0 if lanes == 1 else 4.0 * lanes)
     for move, share in moves:
         steps = abs(move) if move is not None else math.inf
         memory += share * (1.0 if lanes == 1 or steps == 1 else steps if steps <= _NEAR else 2.0 * lanes)

@@ -38,8 +38,8 @@ if ((double)M * K < 160000) {
 #ifdef _OPENMP
       #pragma omp parallel for
 #endif
-      for (long c0 = 0; c0 <= (M - 1) / 512; c0++) {
-        polydl_row_f32_2870302898(polydl_n_min(511, M - 512 * c0 - 1) + 1, &C[512 * c0]);
+      for (long c0 = 0; c0 < M; c0++) {
+        C[c0] = 0.0f;
       }
 #ifdef _OPENMP
       #pragma omp parallel for
