@@ -309,6 +309,7 @@ def generate(spec: MicrokernelSpec) -> Microkernel:
             inner=loops[-1],
             rows_ahead=_LINE_BYTES // spec.dtype.bytes if _streams_rows(spec) else 0,
             next_entry=_next_entry(spec),
+            overlapping=_overlaps(spec),
             group=_ROWS_PER_POINTER if spec.a_m is None and spec.m > _ROWS_PER_POINTER else 0,
             a_m=a_m,
             c_m=c_m,
@@ -435,6 +436,13 @@ def _is_paired(spec: MicrokernelSpec) -> bool:
 def _streams_rows(spec: MicrokernelSpec) -> bool:
     """Whether rows of A are prefetched: as asked for, along an innermost reduction that runs through them."""
     return spec.prefetch_rows > 0 and not spec.window and spec.a_m is not None and _joined(spec)[-1][1].a_stride == 1
+
+
+def _overlaps(spec: MicrokernelSpec) -> bool:
+    """Whether vectors of B are those of the step before, moved on: gcc would keep them from step to step in registers
+    (`-fpredictive-commoning`), and sums in memory for want of these."""
+    stride = _joined(spec)[-1][1].b_stride
+    return stride is not None and 0 < abs(stride) < spec.n and stride * spec.dtype.bytes % NARROW[0] == 0
 
 
 def _next_entry(spec: MicrokernelSpec) -> str:
