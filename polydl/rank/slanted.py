@@ -89,7 +89,7 @@ def _plain(structure: NestLoops, work: Work, machine: Machine) -> float:
     """Cycles of an instance in plain loops."""
     kernel, nest, target = structure.kernel, structure.nest, target_isa(machine)
     assert kernel is not None
-    last, (statement,) = kernel.all[-1], nest.statements
+    last, (statement,) = kernel.columns, nest.statements  # innermost there (schedule.as_tree)
     extent = last.within or nest.counts[last.iterator].extent or 1
     sign = -1 if last.iterator in statement.descending else 1
     step = tuple(float(nest.counts[i].stride * sign) if i == last.iterator else 0.0 for i in statement.iterators)

@@ -91,7 +91,7 @@ def as_tree(structure: NestLoops) -> Node:
     else:
         (statement,) = nest.statements
         kernel = Kernel(structure, statement.domain)
-        rest = Band(tuple(loops.member(loop) for loop in structure.inner), Leaf(statement.name))
+        rest = Band(tuple(loops.member(loop) for loop in _apart(structure)), Leaf(statement.name))
         below = tree.Sequence((kernel, rest))
     members = [loops.member(loop) for loop in structure.loops]
     for place in split_positions(structure):
@@ -109,6 +109,14 @@ def as_tree(structure: NestLoops) -> Node:
         members = [replace(m, barrier=wait) for m, wait in zip(members, waits, strict=True)]
         members[0] = replace(members[0], team=True)
     return _around(structure, members, below, kernel)
+
+
+def _apart(structure: NestLoops) -> list[Loop]:
+    """The loops of a block that is no call, outermost first: columns last, which compilers make vectors of, in place of
+    sums of floats, which they add up one by one."""
+    assert structure.kernel is not None
+    columns = structure.kernel.columns
+    return [*(loop for loop in structure.inner if loop is not columns), columns]
 
 
 def loops_inside(structure: NestLoops, child: Node, kernel: Kernel, outside: int) -> Node:
