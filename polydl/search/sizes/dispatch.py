@@ -97,6 +97,16 @@ def taken(of: Tree, features: Sequence[float]) -> int:
     return of
 
 
+def leaf(of: Tree, features: Sequence[float]) -> tuple[bool, ...]:
+    """The way to the leaf of a tree that has sizes with these features: of each question on it, whether they are
+    large."""
+    found = []
+    while isinstance(of, Question):
+        found.append(features[of.feature] >= of.limit)
+        of = of.large if found[-1] else of.small
+    return tuple(found)
+
+
 def leaves(of: Tree) -> Iterator[int]:
     """The variants that a tree takes, small sizes first."""
     if isinstance(of, Question):
