@@ -79,7 +79,7 @@ def shape(node: Node) -> str:
 def test_a_nest_is_a_small_tree(tmp_path: Path) -> None:
     gemm, *_ = parts_of(text(tmp_path, GEMM_RELU))
     tree = as_tree(apply(gemm.nest, KERNEL))
-    assert shape(tree) == "[j* k.0] copy B: [i] (kernel S0; [i.mk j.mk k.1] S0)"
+    assert shape(tree) == "[j* k.0] copy B: [i] (kernel S0; [i.mk k.1 j.mk] S0)"
     assert statements(tree) == ("S0",)
 
 
