@@ -185,7 +185,8 @@ def _largest(values: AnyArray) -> float:
 
 
 def _wide(values: AnyArray) -> npt.NDArray[Any]:
-    """Values in the widest type of their kind, so that differences of small or unsigned types do not wrap around."""
+    """Values in a wider type, in which differences do not wrap around and next to nothing is rounded: that of float
+    rounds by 2^-53 in double, which takes a tenth of the time of long double."""
     if values.dtype.kind == "c":
         return values.astype(np.complex128)
-    return values.astype(np.longdouble)
+    return values.astype(np.float64 if values.dtype.itemsize <= 4 else np.longdouble)
