@@ -439,8 +439,8 @@ def _streams_rows(spec: MicrokernelSpec) -> bool:
 
 
 def _overlaps(spec: MicrokernelSpec) -> bool:
-    """Whether vectors of B are those of the step before, moved on: gcc would keep them from step to step in registers
-    (`-fpredictive-commoning`), and sums in memory for want of these."""
+    """Whether a step of the innermost reduction loads vectors of B that the step before loaded, too. gcc would keep
+    them in registers from step to step (`-fpredictive-commoning`) and spill sums for that."""
     stride = _joined(spec)[-1][1].b_stride
     return stride is not None and 0 < abs(stride) < spec.n and stride * spec.dtype.bytes % NARROW[0] == 0
 

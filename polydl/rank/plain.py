@@ -64,7 +64,7 @@ _UNFOLLOWED = 14.0
 _PREDICTED = 16
 """Iterations of a loop up to which its end is foreseen, where they are always as many: gcc writes such loops out
 (`max-completely-peel-times`), and processors remember as many branches of others."""
-_WRITTEN_OUT = 200
+_PEELED = 200
 """Instructions up to which gcc writes such loops out (`max-completely-peeled-insns`)."""
 _SCANNED = 500_000
 """isl operations in which points are counted one by one; for more of them half of the box is near enough."""
@@ -341,20 +341,20 @@ def way_of_compiler(several: Sequence[Inner], target: Isa) -> Way:
 def cycles_of_compiler(
     several: Sequence[Inner], around: Sequence[Inner], trips: tuple[float, float], target: Isa, rounds: float = 1.0
 ) -> float:
-    """Cycles of one iteration of an innermost loop that nothing is said about. `around`: the same statements in the
-    loop right around it, with the innermost one written out, which compilers do with a short one; empty where there is
-    none, or with more in it. `trips`: iterations of that loop, and of the innermost one."""
+    """Cycles of one iteration of an innermost loop that is left to the compiler. A short one is written out where that
+    lets the loop around it become vectors. `around`: the same statements in that loop (`in_loop_around`); empty where
+    there is none, or more in it. `trips`: iterations of that loop, and of the innermost one."""
     outer, inner = trips
     size = sum(one.work.arithmetic.simple + len(one.work.statement.accesses) for one in several) * inner
-    if around and inner == round(inner) and inner <= _PREDICTED and size <= _WRITTEN_OUT:
+    if around and inner == round(inner) and inner <= _PREDICTED and size <= _PEELED:
         if way_of_compiler(around, target) is Way.VECTOR:
             return iteration_cycles(around, Way.VECTOR, outer, target) / inner
     return iteration_cycles(several, way_of_compiler(several, target), inner, target, rounds)
 
 
 def in_loop_around(one: Inner, step: tuple[float, ...], trips: float) -> Inner:
-    """A statement of an innermost loop in the loop right around it, whose iterations move it by `step`, with the
-    innermost one written out: what does not move along that is loaded and stored once."""
+    """The statement in the loop right around its innermost one, whose `trips` iterations are written out: what stays
+    while they run is loaded and stored once. `step`: by how much that loop moves the iterators."""
     still = (move == 0 for move in one.work.moves(one.step))
     share = tuple(part / trips if stays else part for part, stays in zip(one.share, still, strict=True))
     return replace(one, step=step, share=share, times=one.times * trips)
@@ -440,8 +440,8 @@ def _stored(several: Sequence[Inner]) -> dict[str, float]:
 
 
 def _instance(one: Inner, lanes: int, stored: Mapping[str, float]) -> float:
-    """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many. `stored`: what an iteration
-    stores of each array. Stores that leave elements out between them are no vectors."""
+    """Cycles of `lanes` neighbouring instances of a statement, in vectors of as many. `stored`: see `_stored`; where
+    stores leave elements out between them, lanes are stored one by one."""
     arrays, accesses = one.work.scop.arrays, one.work.statement.accesses
     moving, scattered = [], 0.0
     for access, move, share in zip(accesses, one.work.moves(one.step), one.share, strict=True):

@@ -91,7 +91,7 @@ def as_tree(structure: NestLoops) -> Node:
     else:
         (statement,) = nest.statements
         kernel = Kernel(structure, statement.domain)
-        rest = Band(tuple(loops.member(loop) for loop in _apart(structure)), Leaf(statement.name))
+        rest = Band(tuple(loops.member(loop) for loop in _without_call(structure)), Leaf(statement.name))
         below = tree.Sequence((kernel, rest))
     members = [loops.member(loop) for loop in structure.loops]
     for place in split_positions(structure):
@@ -111,9 +111,9 @@ def as_tree(structure: NestLoops) -> Node:
     return _around(structure, members, below, kernel)
 
 
-def _apart(structure: NestLoops) -> list[Loop]:
-    """The loops of a block that is no call, outermost first: columns last, which compilers make vectors of, in place of
-    sums of floats, which they add up one by one."""
+def _without_call(structure: NestLoops) -> list[Loop]:
+    """The loops of a block that no call runs, outermost first. The columns are innermost: compilers make vectors of
+    these, but add up sums of floats one by one."""
     assert structure.kernel is not None
     columns = structure.kernel.columns
     return [*(loop for loop in structure.inner if loop is not columns), columns]

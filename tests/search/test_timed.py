@@ -21,7 +21,7 @@ from polydl.search.sizes.choose import Compared, choose, choose_by_times
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.curve import way_times
-from polydl.search.sizes.dispatch import taken
+from polydl.search.sizes.dispatch import leaves, taken
 from polydl.search.sizes.timed_sizes import is_quick, sizes_to_time
 from tests.efforts import FEW
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
@@ -121,6 +121,17 @@ def test_each_part_of_the_sizes_is_timed_where_it_has_another_way() -> None:
     found = choose_by_times(compared, before, [0, 1, 2], [0, 1, 28, 29], times, FEW)
     assert asked[:4] == [0, 1, 28, 29] and third[asked[4]] == 1
     assert all(taken(found.tree, sizes[p]) != 1 for p in range(12, 18))
+
+
+@pytest.mark.parametrize(("gain", "ways"), [(1.05, {0}), (1.25, {1})])
+def test_a_way_has_to_be_clearly_faster_than_the_original(gain: float, ways: set[int]) -> None:
+    sizes = np.arange(1.0, 31.0)[:, None] ** 3
+    seconds = np.array([[gain], [1.0]]) * np.ones(30)
+    compared = Compared(seconds, [(isl.PwAff("[n] -> { [n] }"),)], sizes, judging=0)
+    before = choose(compared, [0, 1], FEW.searched)
+    assert set(leaves(before.tree)) == {1}
+    found = choose_by_times(compared, before, [0, 1], [0, 29], lambda at: seconds[:, at], FEW)
+    assert set(leaves(found.tree)) == ways
 
 
 def test_ways_are_timed_and_wrong_ones_are_errors() -> None:

@@ -20,12 +20,12 @@ from polydl.lower.guarded_pieces import Question
 from polydl.model import isl
 from polydl.rank.ranker import FloatArray
 from polydl.search.sizes.corrected_by_times import closest, moved_by_times
-from polydl.search.sizes.dispatch import Tree, few, leaf, renumbered, taken, tree
+from polydl.search.sizes.dispatch import Tree, answers, few, renumbered, taken, tree
 
 L = TypeVar("L")
 
 _CAUTION = math.log(1.1)
-"""By how much a way has to be faster than the original by corrected estimates, which err by as much."""
+"""By how much a way has to be faster than the original, as a logarithm: corrected estimates err by as much."""
 
 Feature = tuple[isl.PwAff, ...]
 """What sizes are told apart by: { [parameters] -> [n] } extents of loops, which are multiplied."""
@@ -128,18 +128,18 @@ def choose_by_times(
     known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all()]
     if not known:
         return before
-    moved, grown = _by_times(compared, estimated, places, at, measured, bound)
+    moved, grown = _corrected(compared, estimated, places, at, measured, bound)
     if more := _untimed(grown, compared, places, at, quick)[: bound.timed]:
         at, measured = [*at, *more], np.hstack([measured, timed(more)])
         known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all()]
-        moved, grown = _by_times(compared, estimated, places, at, measured, bound)
+        moved, grown = _corrected(compared, estimated, places, at, measured, bound)
     least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
     taking = [moved[taken(grown, values), p] - least[p] for p, values in enumerate(compared.values)]
     times = tuple(TimedAt(at[q], measured[taken(grown, compared.values[at[q]]), q], measured[0, q]) for q in known)
     return Choice(renumbered(grown, ways), np.array(taking), compared.judged, times)
 
 
-def _by_times(
+def _corrected(
     compared: Compared,
     estimated: FloatArray,
     places: FloatArray,
@@ -147,17 +147,15 @@ def _by_times(
     measured: FloatArray,
     bound: Effort,
 ) -> tuple[FloatArray, Tree]:
-    """The estimates as times move them, and the tree over them, in which another way than the original has to be faster
-    by `_CAUTION`. What was seen counts for more than what is estimated around it."""
+    """(V, P) the estimates corrected by times, and the tree over them, which takes the original unless another way is
+    faster by `_CAUTION`. What was seen counts for more than what is estimated around it."""
     end = compared.judged.start
     moved = moved_by_times(estimated, places, at, measured)
-    lost = np.round(moved - moved.min(axis=0), 9)[:, :end]
-    seen = [
-        p
-        for p, times in zip(at, measured.T, strict=True)
-        if np.isfinite(times).all()
-        for _ in range(bound.timed_weight)
-    ]
+    handicapped = moved.copy()
+    handicapped[0] -= _CAUTION
+    lost = np.round(handicapped - handicapped.min(axis=0), 9)[:, :end]
+    known = [p for p, times in zip(at, measured.T, strict=True) if np.isfinite(times).all()]
+    seen = np.repeat(known, bound.timed_weight)
     grown = tree(np.hstack([lost, lost[:, seen]]), np.vstack([compared.values[:end], compared.values[seen]]))
     return moved, grown
 
@@ -167,10 +165,10 @@ def _untimed(
 ) -> list[int]:
     """A point in the middle of each leaf of a tree, those of most points first, that has another way than the original
     and where nothing was timed."""
-    seen = {leaf(grown, compared.values[p]) for p in at}
+    seen = {answers(grown, compared.values[p]) for p in at}
     of: dict[tuple[bool, ...], list[int]] = {}
     for p in range(compared.judged.start):
-        where = leaf(grown, compared.values[p])
+        where = answers(grown, compared.values[p])
         if where not in seen and taken(grown, compared.values[p]) != 0 and quick(p):
             of.setdefault(where, []).append(p)
     ordered = sorted(of.values(), key=lambda some: -len(some))

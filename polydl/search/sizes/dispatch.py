@@ -97,9 +97,8 @@ def taken(of: Tree, features: Sequence[float]) -> int:
     return of
 
 
-def leaf(of: Tree, features: Sequence[float]) -> tuple[bool, ...]:
-    """The way to the leaf of a tree that has sizes with these features: of each question on it, whether they are
-    large."""
+def answers(of: Tree, features: Sequence[float]) -> tuple[bool, ...]:
+    """The answers to a tree's questions at sizes with these features, True for large ones: they name a leaf."""
     found = []
     while isinstance(of, Question):
         found.append(features[of.feature] >= of.limit)
