@@ -114,6 +114,15 @@ def test_where_the_action_is(library: ctypes.CDLL, name: str) -> None:
         assert error <= BOUNDS[name], f"{name}({where!r}) is {error:.2f} ulps off"
 
 
+@pytest.mark.parametrize(("name", "first"), [("erf", 4.0), ("tanh", 10.0)])
+def test_one_from_where_it_rounds_to_one(library: ctypes.CDLL, name: str, first: float) -> None:
+    (start,) = struct.unpack("<I", struct.pack("<f", first))
+    count = 1 << 20
+    error, where = worst(library, name, start, count, (0x7F800000 - start) // count)
+    assert error < 0.5, f"{name}({where!r}) is {error:.2f} ulps off"
+    assert worst(library, name, 0x7F800000, 16, 0)[0] == 0  # infinite
+
+
 @pytest.mark.parametrize("name", ["fmax", "fmin"])
 def test_extremes_prefer_numbers_to_nan(library: ctypes.CDLL, name: str) -> None:
     lanes = library.lanes()
