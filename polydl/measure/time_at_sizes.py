@@ -55,11 +55,12 @@ def time_at(
     """Build codes once, then check and time at each place those that belong there, which take turns with the original.
 
     The scops of the places are one program at several sizes. `options.seconds` are for all of it, runs of the original
-    counted: a place that would take more than what is left is left out. `tell` is called with how many were done, of
-    how many. Raises ToolchainError where there is no compiler or the original does not compile.
+    counted: the places with short runs come first, and one that would take more than what is left is left out. `tell`
+    is called with how many were done, of how many. Raises ToolchainError where there is no compiler or the original
+    does not compile.
     """
     allowance = Allowance(options.seconds)
-    done: list[TimedPlace] = []
+    done: dict[int, TimedPlace] = {}
     if all(_RUNS * place.expected > allowance.left for place in places):
         return tuple(_too_long(place, allowance) for place in places)
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
@@ -68,17 +69,18 @@ def time_at(
         built, failed = builder.build(codes, lambda stage, n, total: None, needed=list(codes)[:1])
         by_id = {one.id: one for one in built}
         not_built = {one.id: one for one in failed}
-        for place in places:
+        for number in sorted(range(len(places)), key=lambda n: (places[n].expected, n)):
+            place = places[number]
             if tell:
                 tell(len(done), len(places))
             if _RUNS * place.expected > allowance.left:
-                done.append(_too_long(place, allowance))
+                done[number] = _too_long(place, allowance)
                 continue
             some = [by_id[i] for i in place.ids if i in by_id]
             found = _timed(place, folder, by_id[ORIGINAL], some, options, allowance)
             missing = {i: not_built[i] for i in place.ids if i in not_built}
-            done.append(TimedPlace({**missing, **found.measurements}, found.missing, found.warnings))
-    return tuple(done)
+            done[number] = TimedPlace({**missing, **found.measurements}, found.missing, found.warnings)
+    return tuple(done[number] for number in range(len(places)))
 
 
 def _too_long(place: Place, allowance: Allowance) -> TimedPlace:

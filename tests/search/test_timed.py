@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer
 from polydl.search.sizes.corrected_by_times import closest, moved_by_times
 from polydl.search.sizes.curve import way_times
 from polydl.search.sizes.dispatch import leaves, taken
+from polydl.search.sizes.find import code_for_other_sizes
 from polydl.search.sizes.timed_sizes import is_quick, sizes_to_time
-from tests.efforts import FEW
+from tests.efforts import FEW, FEWEST
 from tests.search.test_size_curve import OPTIONS, PRODUCT, symbolic
 
 PLACES = np.log(np.array([[1.0], [10.0], [11.0], [100.0], [1000.0]]))
@@ -148,6 +150,25 @@ def test_ways_are_timed_and_wrong_ones_are_errors() -> None:
     assert np.isnan(times(same, 1e9)).all()
     with pytest.raises(PolyDLError, match="computes something else"):
         times(Generated((), "(void)0;"))
+
+
+def test_ways_of_long_code_are_timed_all_the_same() -> None:
+    """An estimate alone is no reason to leave the original, however little is done for a program."""
+    source = "#include <math.h>\nvoid f(int n, int m, const float A[n][m], float B[n][m])\n{\n"
+    source += "    for (int i = 0; i < n; i++)\n        for (int j = 0; j < m; j++)\n            B[i][j] = expf(A[i][j]);\n}\n"
+    short = replace(FEWEST, searched=replace(FEWEST.searched, characters=1))
+    o = OPTIONS.changed(sizes={"n": 90, "m": 70}, machine="epyc-zen5", threads=2, effort=short)
+    ranking = pipeline.rank(source, options=o)
+    asked: list[int] = []
+
+    def timer(codes: Mapping[int, Generated], sizes: Sequence[Mapping[str, int]]) -> np.ndarray:
+        asked.append(len(codes))
+        return np.array([[1.0] * len(sizes)] + [[9.0] * len(sizes)] * len(codes))
+
+    given = Timer([{"n": 90, "m": 70}, {"n": 31, "m": 17}], timer)
+    found = code_for_other_sizes(ranking.scop, o, ranking.variants, ranking.machine, 2, given)
+    assert isinstance(found, str) and "the original loops are as fast" in found
+    assert asked and 1 <= min(asked) <= max(asked) <= 3
 
 
 @pytest.mark.few_sizes

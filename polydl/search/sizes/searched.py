@@ -49,6 +49,9 @@ _LARGEST = 32
 """Data at a size that is estimated, in last-level caches."""
 _LEAST_POINTS = 8
 """Sizes that a choice needs."""
+_TIMED_ANYHOW = 3
+"""Ways beside the original that are timed at other sizes however long their C is, the best by estimate and what was
+chosen by times on all threads and on one: an estimate alone is no reason to leave the original."""
 _IN_CACHE = 4.0
 """How much longer it takes to store past the caches what would fit in them and is read again from there: about what
 the last cache is faster than memory."""
@@ -264,12 +267,14 @@ def _by_times(
     at the tuned size."""
     effort = estimated.setting.effort
     chosen = [i for i in left if estimated.candidates[i].chosen]
+    chosen.sort(key=lambda i: float(np.mean(np.log(estimated.seconds[i]))))
     _written(symbolic, estimated, 0)
     ways = [0]
     for way in dict.fromkeys((*leaves(choice.tree), *chosen)):
         if way == 0 or len(ways) > effort.timed_ways or _written(symbolic, estimated, way):
             continue
-        if characters(estimated.codes[one] for one in (*ways[1:], way)) <= effort.searched.characters:
+        few = len(ways) <= _TIMED_ANYHOW
+        if few or characters(estimated.codes[one] for one in (*ways[1:], way)) <= effort.searched.characters:
             ways.append(way)
     codes = {way: estimated.codes[way] for way in ways[1:]}
     sizes = [{name: one[name] for name in timer.sizes[0]} for one in estimated.points] if timer.sizes else []

@@ -17,6 +17,9 @@ _STEPS = 32
 """Steps down at most to a size at which a run is short."""
 _PAST = 2.0
 """Data that are past the last cache, in last caches."""
+_MOST_BYTES = 1 << 27
+"""Of data past which sizes don't grow, whatever the last cache holds: to make, run and compare a gigabyte takes 20
+seconds and more."""
 _RUN_SECONDS = 0.1
 """Of one run of the original at a size that is timed, at most, by its time at the tuned one."""
 _TUNED_SECONDS = 0.3
@@ -51,7 +54,7 @@ def sizes_to_time(scop: Scop, tuned: Mapping[str, int], seconds: float, machine:
             factor = max(end, factor / _STEP) if first < 1 else min(end, factor * _STEP)
         return found
 
-    last = machine.caches[-1].bytes * _PAST
+    last = min(machine.caches[-1].bytes * _PAST, _MOST_BYTES)
     smaller = (_STEP**-n for n in range(1, _STEPS))
     shorter = next((factor for factor in smaller if at(dict.fromkeys(tuned, factor)) is not None), _SMALL)
     small = scaled(shorter, _SMALL, lambda there: touched_bytes(there) <= machine.caches[0].bytes)
