@@ -150,16 +150,19 @@ def printed(
     body: Sequence[RowStatement],
     options: RowOptions,
     inner: Mapping[int, int] = MappingProxyType({}),
+    alike: Sequence[int] = (),
 ) -> Innermost:
-    """The piece that printed loops are; `inner`: see `Innermost`. Raises NotVectorised where they are no row: a call,
-    iterations that need each other. Where all that moves goes down one element at a time, the row is turned round."""
+    """The piece that printed loops are; `inner`: see `Innermost`; `alike`: per statement the place of the first one
+    that moves as it does, where that is known. Raises NotVectorised where they are no row: a call, iterations that need
+    each other. Where all that moves goes down one element at a time, the row is turned round."""
     for at in body:
         if not isinstance(at.statement.body, Assignment):
             raise NotVectorised(f"{at.statement.name} is a call")
-    piece = _piece(arrays, Printed(tuple(body), loops, private, options), inner)
+    alike = alike or range(len(body))
+    piece = _piece(arrays, Printed(tuple(body), loops, private, options), inner, alike)
     if not inner and {move for moves in piece.moves for move in moves if move != 0} == {-1}:
         turned = tuple(RowStatement(at.statement, _turned(at.schedule, loops)) for at in body)
-        piece = _piece(arrays, Printed(turned, loops, private, options, turned=True), inner)
+        piece = _piece(arrays, Printed(turned, loops, private, options, turned=True), inner, alike)
     assert piece.printed is not None
     _check_independent(piece, piece.printed)
     return piece
@@ -172,13 +175,13 @@ def _turned(schedule: isl.Map, loops: RowLoops) -> isl.Map:
     return schedule.apply_range(map_from_affs(times, affs))
 
 
-def _piece(arrays: Mapping[str, Array], where: Printed, inner: Mapping[int, int]) -> Innermost:
-    loops = where.loops
+def _piece(arrays: Mapping[str, Array], where: Printed, inner: Mapping[int, int], alike: Sequence[int]) -> Innermost:
     statements = tuple(at.statement for at in where.body)
-    moves = tuple(
-        tuple(move_along(arrays[a.array], where.relation(n, a), loops) for a in s.accesses)
-        for n, s in enumerate(statements)
-    )
+    first = {
+        n: tuple(move_along(arrays[a.array], where.relation(n, a), where.loops) for a in statements[n].accesses)
+        for n in dict.fromkeys(alike)
+    }
+    moves = tuple(first[n] for n in alike)
     shares = tuple((1.0,) * len(s.accesses) for s in statements)
     return Innermost(arrays, statements, moves, shares, (1.0,) * len(statements), where, inner)
 

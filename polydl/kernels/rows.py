@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polydl.kernels.accumulators import MOST_TOGETHER, together
 from polydl.kernels.family import Cycles
@@ -24,8 +24,8 @@ from polydl.kernels.row_builder import RowArgument, RowBuilder, continued_by
 from polydl.kernels.vector_text import NotVectorised, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
 from polydl.model.combiners import SUM
-from polydl.model.expr import affine_values
-from polydl.model.scop import Assignment
+from polydl.model.expr import Binary, affine_values
+from polydl.model.scop import Assignment, Statement
 from polydl.model.types import F32, ElementType
 from polydl.target.instructions import RATE, arithmetic, vector_cycles
 from polydl.target.isa import ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, isa, lanes_name, written
@@ -122,6 +122,8 @@ class GeneralRow(OfRows):
                 if not (piece.arrays[access.array].is_scalar or move == 0)  # it stays in a register
             ]
             ops = arithmetic(statement)
+            if _adds_products(statement) and not use.element.is_int:
+                ops = replace(ops, simple=ops.simple - 1)  # an FMA
             if at in piece.inner and use.element not in _read_inside(piece, at):
                 windows = all(abs(move) <= 1 for move, _ in moving if move is not None)
                 steps.append(sum_cycles(piece.inner[at], ops.simple + len(moving), lanes, isa, windows=windows))
@@ -139,6 +141,13 @@ class GeneralRow(OfRows):
         stores = [f"{address.partition(' ')[0]}[j] = {name};" for address, (_, name) in use.built.stored.items()]
         counted = "j = n - 1; j >= 0; j--" if use.built.where.turned else "j = 0; j < n; j++"
         return f"for (ptrdiff_t {counted}) {{ {' '.join([*use.built.plain, *stores])} }}"
+
+
+def _adds_products(statement: Statement) -> bool:
+    body = statement.body
+    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
+        return False
+    return isinstance(body.value, Binary) and body.value.op == "*"
 
 
 def _read_inside(piece: Innermost, at: int) -> set[ElementType]:

@@ -67,7 +67,10 @@ def becomes_row(scop: Scop, private: frozenset[str], inside: Sequence[Inside], o
         body = together([at for at, _ in running], inner)
         loops = row_loops(in_columns(body, inner), ())
         sums = {k: _iterations(at, loop) for k, (at, loop) in enumerate(running) if loop is not None}
-        return has_row(printed(scop.arrays, own, loops, body, options, sums))
+        # Iterations of a loop that is written out differ in constants alone.
+        in_turn = [at.statement.name for at in body]
+        alike = list(map(in_turn.index, in_turn))
+        return has_row(printed(scop.arrays, own, loops, body, options, sums, alike))
     except NotVectorised:
         return False
 
@@ -77,16 +80,25 @@ def _instances(inside: Inside) -> Iterator[RowStatement]:
     short."""
     name, domain = inside.statement.name, inside.statement.domain
     around = [member.affs[name] for member in (*inside.loops, *([inside.inner] if inside.inner is not None else []))]
-    every = [_values(member.affs[name], domain) for member in inside.written_out]
-    if math.prod(map(len, every)) > WRITTEN_OUT:
+    places = {id(member.key): place for place, member in enumerate(inside.loops) if member.tile > 1}
+    tiled = {places[id(member.key)]: member for member in inside.written_out if id(member.key) in places}
+    whole = [_values(m.affs[name], domain) for m in inside.written_out if id(m.key) not in places]
+    every = [range(inside.loops[place].tile) for place in tiled]
+    if math.prod(map(len, (*whole, *every))) > WRITTEN_OUT:
         raise NotVectorised("a long loop is written out")
-    times = map_from_affs(domain, around)
     for values in product(*every):
-        some = domain
-        for value in values:
-            some = some.intersect(value)
-        if not some.is_empty():
-            yield RowStatement(inside.statement, times.intersect_domain(some))
+        # Where the loop over tiles of s is at t, iteration v of a tile is where the loop itself is at s*t + v.
+        affs = list(around)
+        for (place, member), value in zip(tiled.items(), values, strict=True):
+            offset = member.affs[name].add_constant_val(isl.value(-value))
+            affs[place] = offset.scale_down_val(isl.value(inside.loops[place].tile))
+        times = map_from_affs(domain, affs)
+        for sets in product(*whole):
+            some = times
+            for one in sets:
+                some = some.intersect_domain(one)
+            if not some.is_empty():
+                yield RowStatement(inside.statement, some)
 
 
 def _iterations(at: RowStatement, loop: Member) -> int:

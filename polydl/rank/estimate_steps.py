@@ -63,12 +63,11 @@ class Copied:
 
     row: int
     """Of the footprints: what the part touches, the operand included."""
-    array: str
+    bytes: float
+    """Read and written to make it once, in the mean of both."""
     shared: bool
     """All threads make it together, in a parallel loop of its own."""
     body: Step
-    share: float = 1.0
-    """Bytes read and written over twice those of the operand."""
 
 
 Step = Innermost | Repeat | InOrder | Copied
@@ -93,7 +92,7 @@ def rows_around(step: Step) -> dict[Innermost, tuple[int, ...]]:
             return {step: (step.row,)}
         case Repeat(row, _, body):
             return {one: (row, *rows) for one, rows in rows_around(body).items()}
-        case Copied(_, _, _, body, _):
+        case Copied(_, _, _, body):
             return rows_around(body)
         case InOrder(row, parts):
             return {one: (row, *rows) for part in parts for one, rows in rows_around(part).items()}
@@ -169,7 +168,7 @@ def shared_out(root: Step, threads: int) -> Threads:
             case InOrder(_, parts):
                 for part in parts:
                     walk(part, around)
-            case Copied(_, _, shared, body, _):
+            case Copied(_, _, shared, body):
                 found.copies[step] = around.times / (threads if shared else 1)
                 found.forks += around.times if shared else 0.0
                 walk(body, around)
@@ -225,7 +224,7 @@ def brought(root: Step, level: Level, threads: Threads) -> dict[Innermost, Float
         match step:
             case Innermost():
                 return {step: level.touched[step.row]}
-            case Copied(_, _, _, body, _):
+            case Copied(_, _, _, body):
                 return walk(body)
             case InOrder(_, parts):
                 return _in_order(parts, [walk(part) for part in parts], level)

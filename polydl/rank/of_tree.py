@@ -422,11 +422,14 @@ class Program:
 
     def _copied(self, packs: Sequence[Packed], kernel: Kernel, step: Step, row: int) -> Step:
         """A step with copies of a kernel's operands before it."""
-        structure = kernel.use
+        structure, path = kernel.use, self._paths[kernel.statement]
+        part = next(one for one in self.rows[row].box if one.statement == kernel.statement)
+        iterations = dict(zip(path.work.statement.iterators, part.ranges, strict=True))
         for pack in (p for p in packs if not p.function):
             shared = structure.is_shared(pack) and bool(structure.parallel)
-            array, share = structure.operand(pack.operand).array, copied_bytes(structure, pack.operand)
-            step = Copied(row, array, shared, step, share)
+            strides = structure.operand(pack.operand).strides
+            elements = math.prod(n for i, n in iterations.items() if strides[i] != 0)
+            step = Copied(row, elements * copied_bytes(structure, pack.operand), shared, step)
         return step
 
 

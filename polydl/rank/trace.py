@@ -198,18 +198,19 @@ def share_of(structure: NestLoops, trips: Sequence[int], threads: int) -> Thread
 
 
 def _packing_seconds(
-    nest: BoxNest, structures: Sequence[NestLoops], footprint: IntArray, trips: IntArray, machine: Machine, threads: int
+    nest: BoxNest, structures: Sequence[NestLoops], cover: IntArray, trips: IntArray, machine: Machine, threads: int
 ) -> FloatArray:
     """(V,) seconds of one thread's copies: read and written at the speed of the outermost cache."""
     rate = machine.cache_bandwidth(machine.caches[-1], threads)
-    place = {name: a for a, name in enumerate(nest.arrays)}
     seconds = np.zeros(len(structures))
     for v, structure in enumerate(structures):
         for pack in (p for p in structure.packs if not p.function):
-            array, depth = structure.operand(pack.operand).array, structure.pack_depth(pack)
+            strides, depth = structure.operand(pack.operand).strides, structure.pack_depth(pack)
             times = math.prod(int(t) for t in trips[v, :depth])
-            copied = float(footprint[v, depth, place[array]]) * nest.element_bytes[array]
-            copied *= copied_bytes(structure, pack.operand)
+            elements = math.prod(
+                int(n) for i, n in zip(nest.iterators, cover[v, depth], strict=True) if strides[i] != 0
+            )
+            copied = elements * copied_bytes(structure, pack.operand)
             together = structure.is_shared(pack) and bool(structure.parallel)
             seconds[v] += times * copied * 2 / rate / (threads if together else 1)
             seconds[v] += times * machine.parallel_region_us * 1e-6 if together else 0.0
@@ -251,7 +252,7 @@ class TraceRanker:
         writes = np.array([2.0 if any(a.write and a.array == n for a in box.accesses) else 1.0 for n in box.arrays])
         capacity, rate = _levels([one.active for one in shares], machine)
         mean, moved = _mean_call(traces, writes, each_call, capacity, rate, self.samples)
-        packing = _packing_seconds(box, structures, footprint, own, machine, threads)
+        packing = _packing_seconds(box, structures, batch.cover, own, machine, threads)
         total = traces.trips.prod(axis=1)
         names = [f"from_L{c.level}_bytes" for c in machine.caches[:LEVELS]] + ["from_memory_bytes"]
         columns: dict[str, FloatArray] = {n: moved[:, i] * calls for i, n in enumerate(names)}

@@ -123,29 +123,30 @@ def level_bytes(
 
 
 def _packing(
-    arrays: Sequence[str], structures: Sequence[NestLoops], dense: FloatArray, loops: _Loops, threads: int
+    iterators: Sequence[str], structures: Sequence[NestLoops], loops: _Loops, threads: int
 ) -> tuple[FloatArray, FloatArray]:
-    """(V,) bytes that one thread copies, and forks for shared copies. `dense` (V, D + 1, A) bytes of the elements."""
-    place = {name: a for a, name in enumerate(arrays)}
+    """(V,) bytes that one thread copies, and forks for shared copies. `iterators`: of the nest, as of the loops'."""
     bytes_, forks = np.zeros(len(structures)), np.zeros(len(structures))
     around = before(loops.mine)
-    known: dict[tuple[int, str], tuple[float, int]] = {}
-    rows: list[tuple[int, int, int, float, bool]] = []
+    known: dict[tuple[int, str], tuple[float, list[bool]]] = {}
+    rows: list[tuple[int, int, list[bool], float, bool]] = []
     for v, structure in enumerate(structures):
         for pack in structure.packs:
             if pack.function:
                 continue
             which = id(structure.kernel), pack.operand
             if which not in known:
-                column = place[structure.operand(pack.operand).array]
-                known[which] = copied_bytes(structure, pack.operand), column
-            more, column = known[which]
+                strides = structure.operand(pack.operand).strides
+                known[which] = copied_bytes(structure, pack.operand), [strides[i] != 0 for i in iterators]
+            each, moving = known[which]
             shared = bool(structure.parallel) and structure.is_shared(pack)
-            rows.append((v, structure.pack_depth(pack), column, more, shared))
+            rows.append((v, structure.pack_depth(pack), moving, each, shared))
     if rows:
-        at, depth, array, factor, by_all = (np.array(values) for values in zip(*rows, strict=True))
+        at, depth, counted, bytes_each, by_all = (np.array(values) for values in zip(*rows, strict=True))
         times = around[at, depth]
-        np.add.at(bytes_, at, factor * times * dense[at, depth, array] / np.where(by_all, threads, 1))
+        # Where the operand's elements are those of several iterations (windows that overlap), each has its own copy.
+        elements = np.where(counted, loops.batch.cover[at, depth].astype(np.float64), 1.0).prod(axis=1)
+        np.add.at(bytes_, at, bytes_each * times * elements / np.where(by_all, threads, 1))
         np.add.at(forks, at, np.where(by_all, times, 0.0))
     return bytes_, forks
 
@@ -192,7 +193,7 @@ def resources_of(
         late[f"L{cache.level}"] = (once * slower).sum(axis=1)
     dense = touched.get(1, np.zeros((len(structures), batch.depth + 1, len(box.arrays))))
     pages = page_footprints(box, batch, structures, machine.tlb.page_bytes, dense)
-    copied, copy_forks = _packing(box.arrays, structures, dense, loops, threads)
+    copied, copy_forks = _packing(box.iterators, structures, loops, threads)
     return Resources(
         compute_seconds(scop, nest, structures, loops.full, loops.mine, machine),
         moved,

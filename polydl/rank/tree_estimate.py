@@ -125,7 +125,7 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
         if cache is machine.caches[-1]:
             slower = np.maximum(slower, np.array([slow[k] for k in kernels]))
         late[f"L{cache.level}"] = (np.array(into) * slower).sum(axis=1)
-    copied = sum(times * copy.share * _bytes(program, copy.row, copy.array) for copy, times in shared.copies.items())
+    copied = sum(times * copy.bytes for copy, times in shared.copies.items())
     summed = 0.0
     if (cut := summed_cut(tree)) is not None:
         dense = footprints.touched([program.rows[root.row].box], 1)

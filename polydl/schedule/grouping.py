@@ -117,11 +117,11 @@ def _in_whole_blocks(structure: NestLoops, kernel: KernelLoops, product: Product
 
 
 def copied_bytes(structure: NestLoops, role: str) -> float:
-    """Bytes that a copy of A or B reads and writes, over twice those of its operand: more than 1 where the elements of
-    the copy are wider."""
+    """Bytes that a copy of A or B reads and writes for each of its elements, in the mean of both: more than those of
+    the operand's where the elements of the copy are wider."""
     assert structure.nest.contraction is not None
     operand, sums = structure.operand(role), structure.nest.contraction.element
-    return (1 + grouping(structure).product.copy(role, sums).bytes / operand.element.bytes) / 2
+    return (operand.element.bytes + grouping(structure).product.copy(role, sums).bytes) / 2
 
 
 def _product(structure: NestLoops, kernel: KernelLoops, found: Contraction) -> Product:

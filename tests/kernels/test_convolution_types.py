@@ -154,6 +154,6 @@ def test_copies_count_with_the_bytes_of_their_elements() -> None:
     """Half of what is moved is read, half written: floats in place of bf16 are twice as wide."""
     found = ranked("bf16", "epyc-zen3")
     assert grouping(found).product.name == "fma"
-    assert copied_bytes(found, "B") == 1.5
-    assert copied_bytes(ranked("bf16", "epyc-zen4"), "B") == 1.0
-    assert copied_bytes(ranked("s16", "epyc-zen4"), "B") == 1.0
+    assert copied_bytes(found, "B") == 3.0
+    assert copied_bytes(ranked("bf16", "epyc-zen4"), "B") == 2.0
+    assert copied_bytes(ranked("s16", "epyc-zen4"), "B") == 2.0

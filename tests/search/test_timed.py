@@ -155,7 +155,7 @@ def test_ways_are_timed_and_wrong_ones_are_errors() -> None:
 def test_ways_of_long_code_are_timed_all_the_same() -> None:
     """An estimate alone is no reason to leave the original, however little is done for a program."""
     source = "#include <math.h>\nvoid f(int n, int m, const float A[n][m], float B[n][m])\n{\n"
-    source += "    for (int i = 0; i < n; i++)\n        for (int j = 0; j < m; j++)\n            B[i][j] = expf(A[i][j]);\n}\n"
+    source += "for (int i = 0; i < n; i++) for (int j = 0; j < m; j++) B[i][j] = expf(A[i][j]);\n}\n"
     short = replace(FEWEST, searched=replace(FEWEST.searched, characters=1))
     o = OPTIONS.changed(sizes={"n": 90, "m": 70}, machine="epyc-zen5", threads=2, effort=short)
     ranking = pipeline.rank(source, options=o)

@@ -144,8 +144,8 @@ def _mostly_gathered(declared: Sequence[c_ast.Decl], sums: Sequence[c_ast.Assign
     operations, gathered = len(sums), set[str]()
     read = set[str]()
     """Names of what an iteration reads from arrays."""
-    for part in (*declared, *sums):
-        code = part.init if isinstance(part, c_ast.Decl) else part.rvalue
+    codes = [*((one.init, one.name) for one in declared), *((one.rvalue, "") for one in sums)]
+    for code, name in codes:
         assert code is not None, "an initial value is asked for before"
         for node in nodes(code, lambda one: isinstance(one, c_ast.ArrayRef)):
             operations += _CALL if isinstance(node, c_ast.FuncCall) else isinstance(node, c_ast.BinaryOp)
@@ -154,8 +154,8 @@ def _mostly_gathered(declared: Sequence[c_ast.Decl], sums: Sequence[c_ast.Assign
             inner = (node for node in nodes(one.subscript) if isinstance(node, c_ast.ArrayRef))
             if read & set(mentions(one.subscript)) or any(counter in mentions(node) for node in inner):
                 gathered.add(text_of(one))
-        if isinstance(part, c_ast.Decl) and elements:
-            read.add(part.name)
+        if name and elements:
+            read.add(name)
     return operations < 2 * len(gathered)
 
 
