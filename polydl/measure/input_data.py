@@ -13,16 +13,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from polydl.base.errors import InputError, NotMeasurable
+from polydl.base.by_identity import once_for_each
+from polydl.base.errors import InputError, NotMeasurable, QuotaExceeded
 from polydl.measure.driver import Block, Place
 from polydl.measure.given_data import Given, check_values, least_extents
 from polydl.measure.index_data import Values, assumed_elements, filled, neighbours, values_of
 from polydl.measure.unit import passed_arrays, written_arrays
 from polydl.model import isl
+from polydl.model.bf16_words import arrays_of_words
 from polydl.model.bfloat16 import narrowed, widened
 from polydl.model.layout import Layout, row_major
 from polydl.model.scop import Array, Scop, Storage
-from polydl.model.types import F32, ElementType
+from polydl.model.types import BF16_WORDS, F32, U16, ElementType
+from polydl.rewrite.canonical import canonical
 
 AnyArray = npt.NDArray[np.generic]
 
@@ -50,12 +53,14 @@ class Buffer:
     """The integers that it may hold where subscripts are made of them; None: any."""
     given: Given | None = None
     """Data of the user's, in place of invented ones."""
+    in_words: bool = False
+    """Whether the program makes bfloat16s of its elements' bits: it holds such numbers then."""
     parts: tuple[Buffer, ...] = ()
     """Of structures whose members have several types: the arrays in this memory, one of each type, itself the first."""
 
     @property
     def element(self) -> ElementType:
-        return self.array.element
+        return BF16_WORDS if self.in_words else self.array.element
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -180,13 +185,25 @@ def describe_buffers(
             )
     extents = {b.array.name: [n - before for n, before in zip(b.shape, b.layout.before, strict=True)] for b in buffers}
     indices = values_of(scop, extents)
+    words = _in_words(scop)
     whole: dict[str, list[Buffer]] = {}
     for buffer in buffers:
-        known = replace(buffer, indices=indices.get(buffer.array.name))
+        known = replace(buffer, indices=indices.get(buffer.array.name), in_words=buffer.array.name in words)
         if known.given is not None and known.indices is not None:
             check_values(scop, known.array, known.given, known.indices)
         whole.setdefault(buffer.array.spelled, []).append(known)
     return tuple(_together(parts) for parts in whole.values())
+
+
+@once_for_each
+def _in_words(scop: Scop) -> frozenset[str]:
+    """The arrays of which a program makes bfloat16s: what their elements become is known when functions are inlined."""
+    if not any(array.element is U16 and not array.is_scalar for array in scop.arrays.values()):
+        return frozenset()
+    try:
+        return arrays_of_words(canonical(scop).scop)
+    except QuotaExceeded:
+        return frozenset()  # integers are as good as any: those of a comparison are small ones then
 
 
 def _fitting(given: Given, array: Array, layout: Layout, place: Place) -> Given:

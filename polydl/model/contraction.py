@@ -8,13 +8,14 @@ from enum import Enum
 
 from polydl.base.by_identity import once_for_each
 from polydl.model import isl
+from polydl.model.bf16_words import bf16_word
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, loads, on_operands
 from polydl.model.functions import function_of
 from polydl.model.scop import Assignment, BlackBox, Scop, Segment, Statement
 from polydl.model.strides import Stride, strides_of
-from polydl.model.types import F32, F64, I32, U32, ElementType, float_literal
+from polydl.model.types import BF16_WORDS, F32, F64, I32, U32, ElementType, float_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +275,8 @@ def _over_segment(scop: Scop, statement: Statement, body: BlackBox, segment: Seg
         return NoContraction(Lack.DATA)
     product = _product(scop, segment.sum, in_place=False) if body.regroups else NoContraction(Lack.SUM)
     found = product if isinstance(product, Contraction) else _stepped(scop, segment.sum)
+    if found is not None and BF16_WORDS in (found.left.element, found.right.element):
+        return NoContraction(Lack.OPERANDS)  # kernels read them where they are, as C does
     if found is None:
         assert isinstance(product, NoContraction), "there is no other"
         return NoContraction(product.lack)
@@ -356,7 +359,9 @@ def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction
     if product_type is not output_type and not modular:
         # rounded on the way, or computed in more digits than are kept
         return NoContraction(Lack.TYPES, body.target)
-    factors = product_factors(value, modular=modular)
+    found_factors = product_factors(value, modular=modular)
+    words = {word.access for f in found_factors if (word := bf16_word(scop, statement, f)) is not None}
+    factors = [bf16_word(scop, statement, f) or f for f in found_factors]
     moving = [f.access for f in factors if isinstance(f, Load) and not scop.arrays[accesses[f.access].array].is_scalar]
     scale = tuple(f for f in factors if not isinstance(f, Load) or f.access not in moving)
     if len(moving) != 2:
@@ -383,7 +388,8 @@ def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction
         strides = strides_of(scop, statement, one)
         if strides is None:
             return NoContraction(Lack.ADDRESS, index)
-        operands.append(Operand(one.array, scop.arrays[one.array].element, index, strides))
+        element = BF16_WORDS if index in words else scop.arrays[one.array].element
+        operands.append(Operand(one.array, element, index, strides))
     output, a, b = operands
     found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
     return found if found.columns() else NoContraction(Lack.COLUMNS, body.target)

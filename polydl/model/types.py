@@ -62,8 +62,8 @@ class ElementType:
     def __str__(self) -> str:
         return self.c
 
-    def __reduce__(self) -> tuple[Callable[[str], ElementType], tuple[str]]:
-        return element_type, (self.c,)  # the row of the process that reads it
+    def __reduce__(self) -> tuple[Callable[[str, str], ElementType], tuple[str, str]]:
+        return _row, (self.name, self.c)  # that of the process that reads it
 
     @property
     def is_int(self) -> bool:
@@ -164,6 +164,9 @@ BF16_BITS = ElementType(
     "bf16", "polydl_bf16", 2, Kind.FLOAT, 8, 127, "f32", None, "bfloat16", through=("polydl_to_bf16", "polydl_to_float")
 )
 # A structure of polydl.h, for compilers that have no __bf16.
+BF16_WORDS = ElementType("bf16", "unsigned short", 2, Kind.FLOAT, 8, 127, "f32", None, "bfloat16")
+"""How microkernels take elements of an array of `unsigned short` that a program makes floats of by their bits. No array
+has it: C computes with integers there."""
 F32 = ElementType("f32", "float", 4, Kind.FLOAT, 24, 127, "f32", "float32", "float32", "f", ("float_t",))
 F64 = ElementType("f64", "double", 8, Kind.FLOAT, 53, 1023, "f64", "float64", "float64", "", ("double_t",))
 # 64 bits on x86-64, 113 on AArch64: NumPy has the compiler's own. (Its nmant leaves the leading bit out.)
@@ -179,6 +182,11 @@ TYPES: tuple[ElementType, ...] = (
     CHAR, LONG_LONG, UNSIGNED_LONG_LONG, LONG_DOUBLE, C64, C128, BF16_BITS,
 )  # fmt: skip
 """Every row. Of several with one name, the first is the one that the name stands for."""
+
+
+def _row(name: str, c: str) -> ElementType:
+    return next(row for row in (*TYPES, BF16_WORDS) if (row.name, row.c) == (name, c))
+
 
 HEADER_NAMES: frozenset[str] = frozenset(
     name for row in TYPES if row.through is not None for name in (row.c, *row.through)

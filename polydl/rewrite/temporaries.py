@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Rule, Step, applied
 from polydl.equations.substitution import inlined
+from polydl.model.bf16_words import is_part_of_word
 from polydl.model.combiners import adds
 from polydl.model.contraction import in_lanes
 from polydl.model.expr import Const, Expr, Load, factors_of, loads
@@ -89,9 +90,10 @@ def _candidates(scop: Scop) -> list[str]:
         first, *reading = users(scop, name)
         body = first.body
         element = scop.arrays[name].element
-        if not isinstance(body, Assignment) or body.op != "=" or not loads(body.value) or not element.is_float:
+        if not isinstance(body, Assignment) or body.op != "=" or not loads(body.value):
             continue
-        if (_is_product(body.value) or in_lanes(body.value, element)) and reading and only_read(reading, name):
+        made = element.is_float and (_is_product(body.value) or in_lanes(body.value, element))
+        if (made or is_part_of_word(body.value)) and reading and only_read(reading, name):
             found.append(name)
     return _summed_up(scop, found)
 

@@ -1,0 +1,59 @@
+"""Brain floats that a program keeps in arrays of `unsigned short`, and makes floats of by their bits."""
+
+from __future__ import annotations
+
+from polydl.model.expr import Binary, Call, Const, Convert, Expr, Load, loads, operands
+from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.types import U16
+
+
+def bf16_word(scop: Scop, statement: Statement, value: Expr) -> Load | None:
+    """The element of which a value of a statement is the float with its bits in the upper half; None for another
+    value."""
+    match value:
+        case Call("polydl_float_of_bits", (bits,)) if (element := _in_upper_half(bits)) is not None:
+            array = scop.arrays[statement.accesses[element.access].array]
+            return element if array.element is U16 and not array.is_scalar else None
+        case _:
+            return None
+
+
+def _in_upper_half(bits: Expr) -> Load | None:
+    """The element of which 32 bits have the 16 in their upper half, and zeros in the lower; None for others."""
+    match bits:
+        case Convert(source, target, operand) if source is target:
+            return _in_upper_half(operand)
+        case Binary("<<", Convert(_, _, Load() as element), Const("16")):
+            return element
+        case _:
+            return None
+
+
+def is_part_of_word(value: Expr) -> bool:
+    """Whether a value is what programs make such a float of, step by step: the bits, or the float with some bits."""
+    match value:
+        case Call("polydl_float_of_bits", (bits,)):
+            return isinstance(bits, Load) or _in_upper_half(bits) is not None
+        case _:
+            return _in_upper_half(value) is not None
+
+
+def arrays_of_words(scop: Scop) -> frozenset[str]:
+    """The arrays that hold such numbers and nothing else, as far as a program reads them. It writes none of them."""
+    words, other = set[str](), set[str]()
+    for statement in scop.statements:
+        body = statement.body
+        taken = _words(scop, statement, body.value) if isinstance(body, Assignment) else []
+        words |= {statement.accesses[at].array for at in taken}
+        left = [at for at in loads(body.value) if at not in taken] if isinstance(body, Assignment) else None
+        reads = range(len(statement.accesses)) if left is None else left
+        other |= {statement.accesses[at].array for at in reads}
+        other |= {access.array for access in statement.accesses if access.write}
+    return frozenset(words - other)
+
+
+def _words(scop: Scop, statement: Statement, value: Expr) -> list[int]:
+    found = bf16_word(scop, statement, value)
+    if found is not None:
+        return [found.access]
+    return [at for one in operands(value) for at in _words(scop, statement, one)]
