@@ -111,6 +111,10 @@ def cases() -> list[Case]:
              _cdist(float("inf"))),
         Case("conv1d_dilated", "conv1d_dilated", {"CI": 15, "CO": 15, "W": 60400, "TAPS": 51},
              ((15, 60400 + 400), (15, 15, 51), (15, 60400)), 2.0 * 15 * 15 * 51 * 60400, _dilated),
+        Case("conv1d_dilated_data", "conv1d_dilated_data", {"CI": 15, "CO": 15, "W": 60400, "TAPS": 51},
+             ((15, 60400), (15, 15, 51), (15, 60400 + 400)), 2.0 * 15 * 15 * 51 * 60400, _dilated_data),
+        Case("conv1d_dilated_weights", "conv1d_dilated_weights", {"CI": 15, "CO": 15, "W": 60400, "TAPS": 51},
+             ((15, 60400), (15, 60400 + 400), (15, 15, 51)), 2.0 * 15 * 15 * 51 * 60400, _dilated_weights),
     ]  # fmt: skip
     for m, n, depth in _SMALL:
         batch = _BATCH // (m * depth + depth * n + m * n)
@@ -214,6 +218,21 @@ def _dilated(inputs: Sequence[object]) -> Callable[[], object]:
 
     image, weights = (torch.as_tensor(one) for one in inputs)
     return lambda: torch.conv1d(image[None], weights, dilation=8)
+
+
+def _dilated_data(inputs: Sequence[object]) -> Callable[[], object]:
+    import torch
+
+    gradient, weights = (torch.as_tensor(one) for one in inputs)
+    return lambda: torch.conv_transpose1d(gradient[None], weights, dilation=8)
+
+
+def _dilated_weights(inputs: Sequence[object]) -> Callable[[], object]:
+    import torch
+
+    gradient, image = (torch.as_tensor(one) for one in inputs)
+    shape = (gradient.shape[0], image.shape[0], (image.shape[1] - gradient.shape[1]) // 8 + 1)
+    return lambda: torch.nn.grad.conv1d_weight(image[None], shape, gradient[None], dilation=8)
 
 
 def _from_c(name: str, case: Case, source: Path) -> Contender:
