@@ -137,7 +137,7 @@ class Effort:
         if part == 1:
             return self
         names = ("timed", "timed_ways", "drawn", "families", "looked_at", "first", "statements", "nests_at_sizes")
-        least = {"timed": 1, "timed_ways": 1, "families": 2, "first": self.least_first}
+        least = {"timed": 1, "timed_ways": 2, "families": 2, "first": self.least_first}
         fewer = {name: max(least.get(name, 1), round(part * getattr(self, name))) for name in names}
         fewer["points_in_vectors"] = max(_FEW_SIZES, round(part * self.points_in_vectors))
         stages = tuple((max(4, round(part * some)), best) for some, best in self.stages)

@@ -122,7 +122,7 @@ def test_effort_for_other_sizes_falls_with_the_budget() -> None:
     less = usual.within(2)
     assert (less.blocks.points, less.blocks.judging, less.blocks.characters) == (26, 8, 15_000)
     assert (less.searched.points, less.searched.judging, less.searched.characters) == (16, 8, 10_000)
-    assert (less.timed, less.timed_ways, less.stages) == (1, 1, ((4, 6), (7, 3)))
+    assert (less.timed, less.timed_ways, less.stages) == (1, 2, ((4, 6), (7, 3)))
     searched = ("fused_bases", "fused", "ways", "checks", "measured")
     assert [getattr(less, name) for name in searched] == [getattr(usual, name) for name in searched]
     assert usual.within(1e-9).nests_at_sizes == usual.within(1e-9).statements == 1

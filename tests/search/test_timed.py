@@ -136,6 +136,22 @@ def test_a_way_has_to_be_clearly_faster_than_the_original(gain: float, ways: set
     assert set(leaves(found.tree)) == ways
 
 
+@pytest.mark.parametrize(("timed", "ways"), [(1.0, {0}), (0.5, {0, 1})])
+def test_a_way_that_is_nowhere_faster_in_time_is_not_taken(timed: float, ways: set[int]) -> None:
+    """By estimate it is at larger sizes, which are too long to be timed."""
+    sizes = np.arange(1.0, 31.0)[:, None] ** 3
+    seconds = np.where(np.arange(30) < 10, [[1.0], [1.5]], [[1.0], [0.1]])
+    compared = Compared(seconds, [(isl.PwAff("[n] -> { [n] }"),)], sizes, judging=0)
+
+    def times(at: Sequence[int]) -> np.ndarray:
+        return np.array([[1.0] * len(at), [timed if p >= 9 else 2.0 for p in at]])
+
+    before = choose(compared, [0, 1], FEW.searched)
+    assert set(leaves(before.tree)) == {0, 1}
+    found = choose_by_times(compared, before, [0, 1], [0, 9], times, FEW, lambda p: p < 10)
+    assert set(leaves(found.tree)) == ways
+
+
 def test_ways_are_timed_and_wrong_ones_are_errors() -> None:
     scop = pipeline.load(PRODUCT, sizes={"n": 8, "m": 8}).scops[0]
     same = Generated((), scop.source.text[scop.region.start : scop.region.end])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from polydl.base.effort import Comparison, Effort
 from polydl.lower.emit import Generated
@@ -115,7 +116,7 @@ def choose_by_times(
     """The choice among these ways, the first of which is the original, with their estimates corrected by times: at the
     points that are `given`, then at those where the best two are closest and a run is `quick`, `bound.timed` in all;
     and at one for each part of the sizes that another way than the original has then without having been timed there,
-    at most as many again.
+    at most as many again. A way that was nowhere faster than the original in time is not taken anywhere.
 
     The choice before it stays where nothing could be timed.
     """
@@ -132,7 +133,8 @@ def choose_by_times(
     if more := _untimed(grown, compared, places, at, quick)[: bound.timed]:
         at, measured = [*at, *more], np.hstack([measured, timed(more)])
         known = [q for q in range(len(at)) if np.isfinite(measured[:, q]).all()]
-        moved, grown = _corrected(compared, estimated, places, at, measured, bound)
+    gains = np.log(measured[0, known] / measured[:, known]).max(axis=1)
+    moved, grown = _corrected(compared, estimated, places, at, measured, bound, gains >= _CAUTION)
     least = np.minimum(moved.min(axis=0), np.log(compared.seconds).min(axis=0))
     taking = [moved[taken(grown, values), p] - least[p] for p, values in enumerate(compared.values)]
     times = tuple(TimedAt(at[q], measured[taken(grown, compared.values[at[q]]), q], measured[0, q]) for q in known)
@@ -146,13 +148,17 @@ def _corrected(
     at: Sequence[int],
     measured: FloatArray,
     bound: Effort,
+    faster: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[FloatArray, Tree]:
     """(V, P) the estimates corrected by times, and the tree over them, which takes the original unless another way is
-    faster by `_CAUTION`. What was seen counts for more than what is estimated around it."""
+    faster by `_CAUTION`, and one of those that were `faster` in time, where that is given. What was seen counts for
+    more than what is estimated around it."""
     end = compared.judged.start
     moved = moved_by_times(estimated, places, at, measured)
     handicapped = moved.copy()
     handicapped[0] -= _CAUTION
+    if faster is not None:
+        handicapped[1:][~faster[1:]] = handicapped.max() + 1
     lost = np.round(handicapped - handicapped.min(axis=0), 9)[:, :end]
     known = [p for p, times in zip(at, measured.T, strict=True) if np.isfinite(times).all()]
     seen = np.repeat(known, bound.timed_weight)

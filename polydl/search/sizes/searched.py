@@ -270,7 +270,7 @@ def _by_times(
     chosen.sort(key=lambda i: float(np.mean(np.log(estimated.seconds[i]))))
     _written(symbolic, estimated, 0)
     ways = [0]
-    for way in dict.fromkeys((*leaves(choice.tree), *chosen)):
+    for way in dict.fromkeys((*chosen[:1], *leaves(choice.tree), *chosen)):
         if way == 0 or len(ways) > effort.timed_ways or _written(symbolic, estimated, way):
             continue
         few = len(ways) <= _TIMED_ANYHOW
