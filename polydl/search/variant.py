@@ -17,6 +17,7 @@ from polydl.lower.emit import Generated, generate
 from polydl.lower.splice import splice
 from polydl.model.in_child import Hung, in_child
 from polydl.model.scop import Scop
+from polydl.model.types import BF16_WORDS
 from polydl.rank.estimate import Estimate
 from polydl.schedule.check import check
 from polydl.schedule.loops import NestLoops
@@ -224,7 +225,8 @@ class Variant:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks for the user: sums that are reassociated across threads, functions to call beforehand."""
+        """Remarks for the user: sums that are reassociated across threads, functions to call beforehand, numbers that
+        count as zero."""
         summed = (
             f"reassociated: partial sums of {s.nest.name} over blocks of loop {s.summed} are added up at the end, in "
             "the same order for any number of threads (--no-reassociate forbids it)"
@@ -238,7 +240,15 @@ class Variant:
             for p in s.packs
             if p.function
         )
-        return (*summed, *dict.fromkeys(ahead))
+        words = (
+            f"denormal numbers among the bfloat16 in {s.operand(role).array} count as zero where the processor "
+            "multiplies pairs of them"
+            for s in self.structures
+            if s.kernel is not None
+            for role in ("A", "B")
+            if s.operand(role).element is BF16_WORDS
+        )
+        return (*summed, *dict.fromkeys(ahead), *dict.fromkeys(words))
 
 
 def generated_apart(made: Callable[[], Generated], what: str, *, seconds: int) -> Generated:

@@ -50,8 +50,9 @@ _LARGEST = 32
 _LEAST_POINTS = 8
 """Sizes that a choice needs."""
 _TIMED_ANYHOW = 3
-"""Ways beside the original that are timed at other sizes however long their C is, the best by estimate and what was
-chosen by times on all threads and on one: an estimate alone is no reason to leave the original."""
+"""Ways beside the original that are timed at other sizes though little is to be done for long programs, the best by
+estimate and what was chosen by times on all threads and on one: an estimate alone is no reason to leave the
+original."""
 _IN_CACHE = 4.0
 """How much longer it takes to store past the caches what would fit in them and is read again from there: about what
 the last cache is faster than memory."""
@@ -273,8 +274,8 @@ def _by_times(
     for way in dict.fromkeys((*chosen[:1], *leaves(choice.tree), *chosen)):
         if way == 0 or len(ways) > effort.timed_ways or _written(symbolic, estimated, way):
             continue
-        few = len(ways) <= _TIMED_ANYHOW
-        if few or characters(estimated.codes[one] for one in (*ways[1:], way)) <= effort.searched.characters:
+        most = Effort().searched.characters if len(ways) <= _TIMED_ANYHOW else effort.searched.characters
+        if characters(estimated.codes[one] for one in (*ways[1:], way)) <= most:
             ways.append(way)
     codes = {way: estimated.codes[way] for way in ways[1:]}
     sizes = [{name: one[name] for name in timer.sizes[0]} for one in estimated.points] if timer.sizes else []
