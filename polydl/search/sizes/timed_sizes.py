@@ -17,7 +17,7 @@ _STEPS = 32
 """Steps down at most to a size at which a run is short."""
 _PAST = 2.0
 """Data that are past the last cache, in last caches."""
-_MOST_BYTES = 1 << 27
+_MOST_BYTES = 1 << 26
 """Of data past which sizes don't grow, whatever the last cache holds: to make, run and compare a gigabyte takes 20
 seconds and more."""
 _RUN_SECONDS = 0.1
