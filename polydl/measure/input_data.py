@@ -54,7 +54,7 @@ class Buffer:
     given: Given | None = None
     """Data of the user's, in place of invented ones."""
     in_words: bool = False
-    """Whether the program makes bfloat16s of its elements' bits: it holds such numbers then."""
+    """Whether the program takes bits of its elements for bfloat16s: it holds such numbers then."""
     parts: tuple[Buffer, ...] = ()
     """Of structures whose members have several types: the arrays in this memory, one of each type, itself the first."""
 

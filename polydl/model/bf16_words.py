@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polydl.model.expr import Binary, Call, Const, Convert, Expr, Load, loads, operands
+from polydl.model.expr import Binary, Call, Const, Convert, Expr, Load, operands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.types import U16
 
@@ -39,17 +39,13 @@ def is_part_of_word(value: Expr) -> bool:
 
 
 def arrays_of_words(scop: Scop) -> frozenset[str]:
-    """The arrays that hold such numbers and nothing else, as far as a program reads them. It writes none of them."""
-    words, other = set[str](), set[str]()
-    for statement in scop.statements:
-        body = statement.body
-        taken = _words(scop, statement, body.value) if isinstance(body, Assignment) else []
-        words |= {statement.accesses[at].array for at in taken}
-        left = [at for at in loads(body.value) if at not in taken] if isinstance(body, Assignment) else None
-        reads = range(len(statement.accesses)) if left is None else left
-        other |= {statement.accesses[at].array for at in reads}
-        other |= {access.array for access in statement.accesses if access.write}
-    return frozenset(words - other)
+    """The arrays of which a program takes elements for such numbers, whatever else it does with them."""
+    return frozenset(
+        statement.accesses[at].array
+        for statement in scop.statements
+        if isinstance(statement.body, Assignment)
+        for at in _words(scop, statement, statement.body.value)
+    )
 
 
 def _words(scop: Scop, statement: Statement, value: Expr) -> list[int]:

@@ -139,7 +139,7 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
 def _mostly_gathered(declared: Sequence[c_ast.Decl], sums: Sequence[c_ast.Assignment], counter: str) -> bool:
     """Whether a loop does less than two operations for each element that it gathers. Gathers are no faster in lanes
     than one by one, and the lanes have to be added up at the end: sums of `f[list[k]]` over 4 to 16 entries take 1.1
-    to 1.5 times as long in lanes on Zen 3 and on Sapphire Rapids alike.
+    to 1.5 times as long in lanes on an Intel Xeon with AVX-512.
     """
     operations, gathered = len(sums), set[str]()
     read = set[str]()
