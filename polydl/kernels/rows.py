@@ -23,7 +23,7 @@ from polydl.kernels.narrow_values import SMALL, converts, row_element, takes_bit
 from polydl.kernels.row_builder import RowArgument, RowBuilder, continued_by
 from polydl.kernels.vector_text import NotVectorised, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
-from polydl.model.combiners import SUM
+from polydl.model.combiners import SUM, adds
 from polydl.model.expr import Binary, affine_values
 from polydl.model.scop import Assignment, Statement
 from polydl.model.types import F32, ElementType
@@ -145,9 +145,9 @@ class GeneralRow(OfRows):
 
 def _adds_products(statement: Statement) -> bool:
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("+=", "-="):
-        return False
-    return isinstance(body.value, Binary) and body.value.op == "*"
+    return (
+        isinstance(body, Assignment) and adds(body.op) and isinstance(body.value, Binary) and body.value.op == "*"
+    )
 
 
 def _read_inside(piece: Innermost, at: int) -> set[ElementType]:

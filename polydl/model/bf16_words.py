@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from polydl.model.expr import Binary, Call, Const, Convert, Expr, Load, operands
+from polydl.model.functions import function_called, result_of
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.model.types import U16
+from polydl.model.types import F32, U16, U32
 
 
 def bf16_word(scop: Scop, statement: Statement, value: Expr) -> Load | None:
     """The element of which a value of a statement is the float with its bits in the upper half; None for another
     value."""
     match value:
-        case Call("polydl_float_of_bits", (bits,)) if (element := _in_upper_half(bits)) is not None:
+        case Call(name, (bits,)) if _makes_float(name) and (element := _in_upper_half(bits)) is not None:
             array = scop.arrays[statement.accesses[element.access].array]
             return element if array.element is U16 and not array.is_scalar else None
         case _:
             return None
+
+
+def _makes_float(name: str) -> bool:
+    """Whether a function gives the float with the bits of its argument."""
+    row = function_called(name)
+    return row is not None and row.bits_of is U32 and result_of(name) is F32
 
 
 def _in_upper_half(bits: Expr) -> Load | None:
@@ -32,7 +39,7 @@ def _in_upper_half(bits: Expr) -> Load | None:
 def is_part_of_word(value: Expr) -> bool:
     """Whether a value is what programs make such a float of, step by step: the bits, or the float with some bits."""
     match value:
-        case Call("polydl_float_of_bits", (bits,)):
+        case Call(name, (bits,)) if _makes_float(name):
             return isinstance(bits, Load) or _in_upper_half(bits) is not None
         case _:
             return _in_upper_half(value) is not None

@@ -27,6 +27,7 @@ from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
+from polydl.search.choose_jam import best_jam
 from polydl.search.dot_rows import in_dot_rows
 from polydl.search.variant import Variant
 from polydl.target import Machine
@@ -44,6 +45,9 @@ MOST = 8
 """Variants with something fused that are kept, and half as many with regions: the others of the search have room beside
 them among the few that are timed."""
 
+_Jams = dict[object, tuple[Ordered, tuple[int, ...]]]
+"""By a part's key the part, and how many iterations of the loops around its rows it had better take together."""
+
 
 def fused_variants(
     ranked: Sequence[Variant], made: FusedScop, estimator: Estimator, effort: Effort
@@ -56,12 +60,13 @@ def fused_variants(
     QuotaExceeded.
     """
     refused: dict[str, None] = {}
+    jams: _Jams = {}
     dots = (variant for best in ranked[:1] for variant in in_dot_rows(best, estimator))
     bases = chain(dots, _nests_alone(ranked, estimator, effort.fused_bases))
-    alone = islice(_variants(bases, made, estimator, refused), effort.fused)
+    alone = islice(_variants(bases, made, estimator, refused, jams), effort.fused)
     found = {variant.id: variant for variant in _best(alone, MOST)}
     several = _with_schedules(ranked, estimator)
-    regions = _variants(several, made, estimator, refused)
+    regions = _variants(several, made, estimator, refused, jams)
     more = islice((v for v in regions if v.id not in found), effort.fused // 2)
     found |= {variant.id: variant for variant in _best(more, MOST // 2)}
     return tuple(found.values()), tuple(refused)
@@ -72,6 +77,7 @@ def _variants(
     made: FusedScop,
     estimator: Estimator,
     refused: dict[str, None],
+    jams: _Jams,
 ) -> Iterator[Variant]:
     groups = plan(estimator.nests).groups
     merges = tuple(NestRecipe(m.second, (Fuse(m.first, m.loops),)) for m in made.merges)
@@ -84,7 +90,7 @@ def _variants(
         own = {nest.name: nest for nest in fused}
         joined = [own.get(part.name, part) for part in base.parts]
         gone = set(starting_from_zero(joined).values())
-        for rows in _in_rows(base, joined, gone, estimator.machine):
+        for rows in _in_rows(base, joined, gone, estimator, jams):
             parts = [same.setdefault(part.key, part) for part in rows]
             if parts == list(base.parts) and not made.changed:
                 continue
@@ -221,13 +227,14 @@ def _obstacle(scop: Scop, nests: Sequence[Ordered], heavy: Nest) -> str | None:
 
 
 def _in_rows(
-    base: Variant, parts: Sequence[Ordered], gone: Container[str], machine: Machine
+    base: Variant, parts: Sequence[Ordered], gone: Container[str], estimator: Estimator, jams: _Jams
 ) -> Iterator[list[Ordered]]:
-    """The parts of a variant with plain nests and regions in rows of vectors: past the caches where the output is
-    larger than they are, the usual way, and as loops; regions with and without. `gone`: names of nests that a
-    microkernel does away with. Contractions in blocks are left to the microkernels of the search; a matrix times a
+    """The parts of a variant with plain nests and regions in rows of vectors: several iterations of the loops around
+    them together where that promises more, past the caches where the output is larger than they are, the usual way,
+    and as loops; regions with and without. `gone`: names of nests that a microkernel does away with; `jams`: what was
+    found of parts of other bases. Contractions in blocks are left to the microkernels of the search; a matrix times a
     vector is a sum."""
-    scop, reassociate = base.program, base.origin.reassociate
+    scop, machine, reassociate = base.program, estimator.machine, base.origin.reassociate
     plain = [
         part
         for part in parts
@@ -242,6 +249,11 @@ def _in_rows(
     choices = [[*plain, *regions], plain] if regions else [plain]
     for several in choices:
         large = {part.name: _large_outputs(scop, part.statements, machine, anew=_anew(part)) for part in several}
+        for part in several:
+            if part.key not in jams:
+                jams[part.key] = part, best_jam(part, base.origin.dependences, estimator, reassociate=reassociate)
+        if any(jams[part.key][1] for part in several):
+            yield _each(parts, {part.name: Vectorize((), order, jams[part.key][1]) for part in several})
         if any(large.values()):
             yield _each(parts, {name: Vectorize(outputs, order) for name, outputs in large.items()})
         if several:

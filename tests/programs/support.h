@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CORPUS_INT, CORPUS_NATURAL, CORPUS_LETTER, CORPUS_BIT, CORPUS_REAL, CORPUS_LARGE, CORPUS_SMALL, CORPUS_DOMINANT };
+enum { CORPUS_INT, CORPUS_NATURAL, CORPUS_LETTER, CORPUS_BIT, CORPUS_REAL, CORPUS_LARGE, CORPUS_SMALL, CORPUS_BFLOAT,
+       CORPUS_DOMINANT };
 enum { CORPUS_CANARY_BYTES = 264, CORPUS_CANARY = 0xa5 }; /* odd in elements: arrays are not over-aligned */
 
 #define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', unsigned: 'u', long: 'l', short: 's', \
@@ -57,6 +58,12 @@ static double corpus_value(int kind, size_t at, size_t columns, uint64_t seed)
     case CORPUS_REAL: return 0.1 + 0.9 * unit;
     case CORPUS_LARGE: return 4 + unit;
     case CORPUS_SMALL: return 0.01 * unit;
+    case CORPUS_BFLOAT: { /* the bits of an integer that is one */
+        float number = (float)(floor(unit * 7) - 3);
+        unsigned bits;
+        memcpy(&bits, &number, sizeof bits);
+        return bits >> 16;
+    }
     }
     size_t i = at / columns, j = at % columns;
     double same = corpus_number((i < j ? i * columns + j : j * columns + i) + (seed << 40));
