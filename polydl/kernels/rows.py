@@ -145,9 +145,7 @@ class GeneralRow(OfRows):
 
 def _adds_products(statement: Statement) -> bool:
     body = statement.body
-    return (
-        isinstance(body, Assignment) and adds(body.op) and isinstance(body.value, Binary) and body.value.op == "*"
-    )
+    return isinstance(body, Assignment) and adds(body.op) and isinstance(body.value, Binary) and body.value.op == "*"
 
 
 def _read_inside(piece: Innermost, at: int) -> set[ElementType]:
