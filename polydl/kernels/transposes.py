@@ -39,6 +39,10 @@ from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 STRIP_BYTES = 2048
 """Of a row of the source that a strip reads: of 256 to 4096, the best or close to it in memory and in each cache
 (Zen 4, two threads)."""
+MOST_PAST = 512
+"""Columns of a strip whose rows go past the caches, at most: their buffer takes 160 KiB of the stack."""
+BLOCK_LINES = 4
+"""Cache lines of each row of the result in that buffer."""
 _LEAST = 4
 """Part of a vector that each of both loops must have, where its length is known, for squares to be worth it."""
 
@@ -230,7 +234,9 @@ class Transposes:
         made = use.made
         assert made is not None
         t = use.element
-        streams = not made.form and made.target in use.piece.options.stream
+        streams = not made.form and made.target in use.piece.options.stream and not _reads_target(use.piece)
+        line = 64 // t.bytes
+        buffered = {"line": line, "block": BLOCK_LINES * line, "apart": (BLOCK_LINES + 1) * line}
         signature = f"const ptrdiff_t m, const ptrdiff_t n{made.declared}"
         content = repr((t.name, made.squares, made.lines, made.address, made.form, made.declared, streams))
         name = f"polydl_transpose_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
@@ -253,12 +259,16 @@ class Transposes:
                 along_i="".join(f", {one}" for one in made.along_i),
                 along_j="".join(f", {one}" for one in made.along_j),
                 passed="".join(f", {one}" for one in made.names),
-                ignored="".join(f", (void){one}" for one in made.names),
+                ignored="".join(f", (void){one}" for one in made.names[1:]),
                 strip=STRIP_BYTES // t.bytes,
+                past=min(MOST_PAST, STRIP_BYTES // t.bytes),
+                passed_on="".join(f", {one}" for one in made.names[2:]),
+                **buffered,
             )
         )
-        aligned = (environment().get_template("aligned.c.j2").render(),) if streams else ()
-        prologue = (*made.prologue, *aligned)
+        past = [("aligned.c.j2", {}), ("send.c.j2", {"t": t, "v": f"polydl_{lanes_name(t)}", **buffered})]
+        pieces = [environment().get_template(one).render(**given) for one, given in past if streams]
+        prologue = (*made.prologue, *pieces)
         arguments, back = made.arguments, use.backwards
         return TransposeFunction(name, text, signature, prologue, arguments, use.along, back, streams)
 
@@ -286,6 +296,12 @@ def _turned(piece: Rectangle, body: Assignment, along: int) -> tuple[bool, bool]
         return None
     back = {along: target[along] == -1, other: squares == {-1}}
     return back[0], back[1]
+
+
+def _reads_target(piece: Rectangle) -> bool:
+    body = piece.statement.body
+    assert isinstance(body, Assignment)
+    return body.target_read is not None or any(piece.same[k] == piece.same[body.target] for k in loads(body.value))
 
 
 class _Builder:

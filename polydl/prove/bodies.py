@@ -16,6 +16,7 @@ from typing import Any
 from pycparser import c_ast
 
 from polydl.kernels.packing import square_columns
+from polydl.kernels.transposes import BLOCK_LINES
 from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of
 from polydl.prove.integers import ZERO, Affine, Unreadable, number
 from polydl.prove.printed_program import Pointer
@@ -167,6 +168,27 @@ class Runner(Evaluator):
     def _store(self, at: Pointer, lanes: Vector) -> None:
         self.stored.append(Stored(at, lanes, tuple(self._around)))
 
+    def _send(self, to: Pointer, apart: int, source: Pointer, own: int, length: int, count: int) -> None:
+        """Rows of a buffer, `own` elements apart, go to rows of memory: what was stored into them was stored there.
+        Raises Unreadable."""
+        kept = [one for one in self.stored if one.at.base != source.base]
+        for one in (one for one in self.stored if one.at.base == source.base):
+            offset = one.at.offset.plus(source.offset, -1)
+            row, place = divmod(offset.constant, own)
+            moved, last, least = number(row * apart + place), place + len(one.lanes), row
+            times = dict(one.around)
+            for counter, step in offset.terms:
+                rows, places = divmod(step, own)
+                moved = moved.plus(Affine(((counter, 1),)), rows * apart + places)
+                often = times[counter]
+                if often.terms or rows < 0:
+                    raise Unreadable("rows of a buffer in another order")
+                last, least = last + places * (often.constant - 1), least + rows * (often.constant - 1)
+            if last > length or not 0 <= row <= least < count:
+                raise Unreadable("elements of a buffer that are not sent")
+            kept.append(Stored(Pointer(to.base, to.offset.plus(moved)), one.lanes, one.around))
+        self.stored[:] = kept
+
     def _switch(self, item: Any, env: Env) -> str | None:
         value = self._number(item.cond, env)
         for case in item.stmt.block_items:
@@ -297,6 +319,12 @@ class Runner(Evaluator):
             rows = [env[array, (i,)] for i in range(width)]
             for i in range(width):
                 env[array, (i,)] = tuple(rows[lane % width][lane // width * width + i] for lane in range(count))
+        elif name == "send":
+            to, source = self._pointer(arguments[0], env), self._pointer(arguments[2], env)
+            apart, length, count = (self._number(arguments[k], env) for k in (1, 3, 4))
+            self._send(to, apart, source, 64 // self.bytes[kind] * (BLOCK_LINES + 1), length, count)
+        elif name == "send_rest":
+            pass  # of what was sent, which is followed as if nothing had to wait
         else:
             raise Unreadable(f"the vector function {name}")
 

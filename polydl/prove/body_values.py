@@ -288,6 +288,8 @@ def _of_steps(name: str) -> bool:
 
 def added(left: Any, right: Any) -> Any:
     """The sum of an integer or an address and an integer. Raises Unreadable."""
+    if isinstance(left, LocalArray):
+        left = Pointer(left.name, ZERO)
     if isinstance(left, Pointer) and isinstance(right, Affine):
         return Pointer(left.base, left.offset.plus(right))
     if isinstance(left, Affine) and isinstance(right, Affine):

@@ -40,7 +40,7 @@ Vector = tuple[Lane, ...]
 
 VECTOR = re.compile(
     r"polydl\d*_(f32(?:x\d)?|f64(?:x\d)?|[iu]\d+s)_(first|zero|all|load|load_part|load_alternate|load_alternate_part|"
-    rf"store|store_part|stream|fma|pair|fold|unpack_low|unpack_high|transpose|pieces|{'|'.join(LANE_BY_LANE)})"
+    rf"store|store_part|stream|send|send_rest|fma|pair|fold|unpack_low|unpack_high|transpose|pieces|{'|'.join(LANE_BY_LANE)})"
 )
 NARROW = re.compile(r"polydl\d*_(f32)_(load|store|convert)_([a-z]+\d+)(?:_(part|[a-z]+\d+))?")
 """Loads and stores of narrow elements in lanes of floats, as what they are, and conversions of lanes."""

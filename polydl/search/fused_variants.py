@@ -128,12 +128,13 @@ def _nests_alone(ranked: Sequence[Variant], estimator: Estimator, most: int) -> 
     """Variants to start from: the `most` best; where no nest has a microkernel, the best in the written order before
     it. Of those with regions that have schedules of their own, the ones with a microkernel, whose neighbours may be
     fused."""
-    fitting = (v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures))
-    plain = list(islice(fitting, 20 * most))
-    written = [v for v in plain if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)]
-    if not any(s.kernel for v in plain[:1] for s in v.structures):
-        yield from (_cut_for_rows(v, estimator) for v in written[:1])
-    yield from (_cut_for_rows(v, estimator) for v in plain[:most])
+    fitting = [v for v in ranked if not v.scheduled or any(s.kernel for s in v.structures)]
+    written = (
+        v for v in fitting if not any(isinstance(t, Permute | Tile) for n in v.recipe.nests for t in n.transforms)
+    )
+    if not any(s.kernel for v in fitting[:1] for s in v.structures):
+        yield from (_cut_for_rows(v, estimator) for v in islice(written, 1))
+    yield from (_cut_for_rows(v, estimator) for v in fitting[:most])
 
 
 def _with_schedules(ranked: Sequence[Variant], estimator: Estimator) -> Iterator[Variant]:
@@ -279,16 +280,17 @@ def _anew(part: Ordered) -> bool:
 def _large_outputs(
     scop: Scop, statements: Sequence[Statement], machine: Machine, *, anew: bool = False
 ) -> tuple[str, ...]:
-    """Arrays that statements write, of which more than the last cache holds, and that none comes back to before what
-    was written would have left it: a line that is stored past the caches has to be brought back. `anew`: in an order of
-    their own, which may come back at any time to what is not met just once."""
-    most = machine.caches[-1].bytes
+    """Arrays that statements write, of which there is at least half of what the last cache holds (what is read has the
+    other half), and that none comes back to before what was written would have left it: a line that is stored past the
+    caches has to be brought back. `anew`: in an order of their own, which may come back at any time to what is not met
+    just once."""
+    most = machine.caches[-1].bytes // 2
     names = {a.array for s in statements for a in s.accesses if a.write}
     return tuple(
         sorted(
             name
             for name in names
-            if _written_bytes(scop, name, statements) > most
+            if _written_bytes(scop, name, statements) >= most
             and (_met_once(name, statements) if anew else _left_alone(scop, name, statements, most))
         )
     )

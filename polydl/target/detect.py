@@ -15,6 +15,9 @@ from polydl.target.model import CacheLevel, Machine, Provenance, Simd
 from polydl.target.narrower import narrowed
 from polydl.target.products import features_of
 
+GUEST_BYTES_PER_CORE = 16 << 20
+"""Of the last cache in a virtual machine, at most: it sees all of its host's, which it shares with other guests. Where two
+cores see 480 MiB, stores to 32 MiB again and again take half as long as to 64 MiB and more (Xeon with AMX)."""
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -50,6 +53,7 @@ def detect(
     machine = replace(machine, provenance=dict.fromkeys(_keys(machine), Provenance.DEFAULT))
     machine = _with_caches(machine, root, min(cpus, default=0))
     machine = _with_cores(machine, root, cpus)
+    machine = _with_share_of_guest(machine) if "hypervisor" in processor.flags else machine
     machine = _with_processor(machine, processor, root)
     whole = _calibrated(machine, calibration_path(machine, calibrations))
     if isa is None or isa == whole.simd.isa:
@@ -156,6 +160,12 @@ def _with_cores(machine: Machine, root: Path, cpus: set[int]) -> Machine:
     if limit is not None:
         cores = max(1, min(cores, int(limit)))
     return replace(machine, cores=cores, provenance={**machine.provenance, "cores": Provenance.SYSFS})
+
+
+def _with_share_of_guest(machine: Machine) -> Machine:
+    *inner, last = machine.caches
+    most = GUEST_BYTES_PER_CORE * max(last.shared_by_cores, 1)
+    return replace(machine, caches=(*inner, replace(last, bytes=min(last.bytes, most))))
 
 
 def _with_processor(machine: Machine, processor: Processor, root: Path) -> Machine:
