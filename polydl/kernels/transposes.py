@@ -39,10 +39,14 @@ from polydl.target.isa import ROW_TYPES, Isa, lanes_name
 STRIP_BYTES = 2048
 """Of a row of the source that a strip reads: of 256 to 4096, the best or close to it in memory and in each cache
 (Zen 4, two threads)."""
-MOST_PAST = 512
-"""Columns of a strip whose rows go past the caches, at most: their buffer takes 160 KiB of the stack."""
+MOST_COLUMNS = 512
+"""Of a strip, each of which has a line of the result: 32 KiB of them."""
 BLOCK_LINES = 4
-"""Cache lines of each row of the result in that buffer."""
+"""Cache lines of each row of the result that are put into a buffer (160 KiB at most, on the stack) before they go to
+memory past the caches: of 1 to 8, with strips of 1 and 2 KiB, the best (Xeon with AMX, two threads)."""
+LEAST_LINES = 4
+"""Of a row of the result, from which on squares begin where a vector lies in whole lines: 400 x 400 floats 16 bytes
+behind lines take 0.55 of the time (Xeon with AMX). Only where squares are whole."""
 _LEAST = 4
 """Part of a vector that each of both loops must have, where its length is known, for squares to be worth it."""
 
@@ -238,6 +242,7 @@ class Transposes:
         line = 64 // t.bytes
         buffered = {"line": line, "block": BLOCK_LINES * line, "apart": (BLOCK_LINES + 1) * line}
         signature = f"const ptrdiff_t m, const ptrdiff_t n{made.declared}"
+        columns = str(GROUP_BYTES // t.bytes) if t.bytes <= MOST_IN_PIECES else ""
         content = repr((t.name, made.squares, made.lines, made.address, made.form, made.declared, streams))
         name = f"polydl_transpose_{lanes_name(t)}_{hashlib.sha256(content.encode()).hexdigest()[:10]}"
         text = (
@@ -246,7 +251,7 @@ class Transposes:
             .render(
                 t=t,
                 v=f"polydl_{lanes_name(t)}",
-                columns=str(GROUP_BYTES // t.bytes) if t.bytes <= MOST_IN_PIECES else "",
+                columns=columns,
                 name=name,
                 meaning=self.meaning(use, shape),
                 squares=made.squares,
@@ -257,18 +262,19 @@ class Transposes:
                 declared=made.declared,
                 signature=signature,
                 along_i="".join(f", {one}" for one in made.along_i),
+                start=", ".join(made.along_i).replace("@", "i"),
+                least=0 if columns else LEAST_LINES * line,
                 along_j="".join(f", {one}" for one in made.along_j),
                 passed="".join(f", {one}" for one in made.names),
                 ignored="".join(f", (void){one}" for one in made.names[1:]),
-                strip=STRIP_BYTES // t.bytes,
-                past=min(MOST_PAST, STRIP_BYTES // t.bytes),
+                strip=min(MOST_COLUMNS, STRIP_BYTES // t.bytes),
                 passed_on="".join(f", {one}" for one in made.names[2:]),
                 **buffered,
             )
         )
-        past = [("aligned.c.j2", {}), ("send.c.j2", {"t": t, "v": f"polydl_{lanes_name(t)}", **buffered})]
-        pieces = [environment().get_template(one).render(**given) for one, given in past if streams]
-        prologue = (*made.prologue, *pieces)
+        send = environment().get_template("send.c.j2").render(t=t, v=f"polydl_{lanes_name(t)}", **buffered)
+        aligned = environment().get_template("aligned.c.j2").render()
+        prologue = (*made.prologue, *([] if columns and not streams else [aligned]), *([send] if streams else []))
         arguments, back = made.arguments, use.backwards
         return TransposeFunction(name, text, signature, prologue, arguments, use.along, back, streams)
 

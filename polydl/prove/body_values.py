@@ -66,8 +66,10 @@ class Evaluator:
     bytes: Mapping[str, int]
     """Bytes of an element, likewise."""
     read: list[Read] = field(default_factory=list)
-    aligned: bool = False
-    """Whether addresses are multiples of what a function asks for."""
+    answer: int = 0
+    """Which of the possible answers is given to all that ask where memory lies."""
+    answers: int = 1
+    """How many there are, of those that have asked."""
     _around: list[tuple[str, Affine]] = field(default_factory=list)
     _steps: int = 0
 
@@ -130,11 +132,17 @@ class Evaluator:
             does, first, second = narrow.group(1, 2, 4)
             return self._narrow_value(does, first, second, node.args, env)
         if ALIGNED.fullmatch(name):
-            return number(int(self.aligned))
+            return self._where(name, node.args.exprs, env)
         made = self._followed(name)
         if made is None:
             raise Unreadable(f"line {line_of(node)}: a value in a generated function ({type(node).__name__})")
         return self._operation_of(made, node.args.exprs, env, call=name in PURE)
+
+    def _where(self, name: str, arguments: Sequence[Any], env: Env) -> Affine:
+        """Whether memory is aligned, or how many elements lie before that."""
+        several = self._number(arguments[2], env) if name.endswith("_to_vector") else 2
+        self.answers = max(self.answers, several)
+        return number(self.answer % several)
 
     def _narrow_value(self, kind: str, action: str, more: str, given: Any, env: Env) -> Any:
         """Narrow elements in lanes of floats, as what they are, or conversions of lanes."""

@@ -49,8 +49,8 @@ PURE = frozenset(f"{name}{suffix}" for name in MATH.values() for suffix in ("", 
 WORD = re.compile(r"polydl\d*_(word_[24]|widened|near_[24])")
 """Functions that make a word of elements, of neighbours from an address on too, and a float of the bits of a bf16:
 followed as operations."""
-ALIGNED = re.compile(r"polydl\d*_is_aligned")
-"""What asks where memory lies: a body is followed for both answers."""
+ALIGNED = re.compile(r"polydl\d*_(is_aligned|to_vector)")
+"""What asks where memory lies: a body is followed for all answers."""
 NEAR = "near_"
 """Before the number of neighbours."""
 _MOST_STEPS = 4096

@@ -16,8 +16,8 @@ from polydl.target.narrower import narrowed
 from polydl.target.products import features_of
 
 GUEST_BYTES_PER_CORE = 16 << 20
-"""Of the last cache in a virtual machine, at most: it sees all of its host's, which it shares with other guests. Where two
-cores see 480 MiB, stores to 32 MiB again and again take half as long as to 64 MiB and more (Xeon with AMX)."""
+"""Of the last cache in a virtual machine, at most: it sees all of its host's, which it shares with other guests. Where
+two cores see 480 MiB, stores to 32 MiB again and again take half as long as to 64 MiB and more (Xeon with AMX)."""
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 

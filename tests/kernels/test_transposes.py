@@ -54,11 +54,16 @@ PROGRAMS = {
     "float": plain("float", 83, 71),
     "float in whole squares": plain("float", 64, 32),
     "float in several strips": plain("float", 19, 2 * STRIP_BYTES // 4 + 21),
+    "float in several blocks": plain("float", 277, 40),
+    "float in whole blocks": plain("float", 128, 32),
     "double": plain("double", 45, 53),
+    "double in several blocks": plain("double", 160, 21),
     "int": plain("int", 40, 67),
     "long": plain("long", 21, 30),
     "unsigned short": plain("unsigned short", 70, 99),
     "signed char": plain("signed char", 130, 197),
+    "bytes in several blocks": plain("unsigned char", 600, 35),
+    "few floats": plain("float", 7, 90),
     "unsigned char of few": plain("unsigned char", 17, 5),
     "bytes in several strips": plain("unsigned char", 65, STRIP_BYTES + 37),
     "bytes rotated": plain("unsigned char", 77, 37, at="77 - 1 - i"),
@@ -158,11 +163,11 @@ def inputs(name: str) -> list[npt.NDArray[np.generic]]:
     return made
 
 
-def result(function: Callable[..., object], name: str) -> npt.NDArray[np.generic]:
+def result(function: Callable[..., object], name: str, behind: int) -> npt.NDArray[np.generic]:
+    """`behind`: bytes from the begin of a cache line to the result."""
     arrays = inputs(name)
-    # Arrays for stores past the caches begin at a multiple of a vector.
-    room = np.empty(arrays[0].nbytes + 64, np.uint8)
-    first = -room.ctypes.data % 64
+    room = np.empty(arrays[0].nbytes + 128, np.uint8)
+    first = -room.ctypes.data % 64 + behind
     to = room[first : first + arrays[0].nbytes].view(arrays[0].dtype).reshape(arrays[0].shape)
     to[...] = arrays[0]
     given = [one.ctypes.data_as(ctypes.c_void_p) for one in (to, *arrays[1:])]
@@ -194,9 +199,11 @@ def test_squares_do_what_the_loops_do(name: str, isa: str, stream: bool, request
         pytest.skip(f"the processor has no {isa}")
     names = asked(request, "name", isa=isa, stream=stream)
     original, written = (getattr(one, f"f{names.index(name)}") for one in libraries(names, isa, stream))
-    expected = result(original, name)
+    expected = result(original, name, 0)
     assert not np.array_equal(expected, inputs(name)[0])
-    np.testing.assert_array_equal(result(written, name), expected)
+    size = expected.itemsize
+    for behind in (0, size, 24, 64 - size, 1):  # the last one is none that C allows for most of them
+        np.testing.assert_array_equal(result(written, name, behind), expected)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -205,6 +212,23 @@ def test_squares_are_proven(name: str) -> None:
     written, marked = (in_squares([scop], "to", marks=marks) for marks in (False, True))
     found = prove(canonical(scop), written, marked)
     assert found.holds, found
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("polydl_lines + 16, 64, width", "polydl_lines + 16, 64, width - 1"),
+        ("polydl_lines + 16, 64, width", "polydl_lines + 16, 63, width"),
+        ("polydl_lines + 16, 64, width", "polydl_lines + 17, 64, width"),
+        ("polydl_e0_j, polydl_lines", "polydl_e0_j + 1, polydl_lines"),
+        ("polydl_lines + 16, 80, ", "polydl_lines + 16, 81, "),
+        ("squares(i, width", "squares(i - 1, width"),
+    ],
+)
+def test_other_blocks_are_not_proven(right: str, wrong: str) -> None:
+    scop = scop_of("float in several blocks")
+    written, marked = (in_squares([scop], "to", marks=marks) for marks in (False, True))
+    assert right in written and not prove(canonical(scop), written.replace(right, wrong), marked).holds
 
 
 @pytest.mark.parametrize(
