@@ -34,7 +34,7 @@ from polydl.model.layout import Layout
 from polydl.model.scop import Array, Assignment, Statement
 from polydl.model.types import ElementType
 from polydl.target.instructions import RATE, arithmetic
-from polydl.target.isa import ROW_TYPES, Isa, lanes_name
+from polydl.target.isa import ROW_TYPES, WHOLE_TYPES, Isa, lanes_name
 
 STRIP_BYTES = 2048
 """Of a row of the source that a strip reads: of 256 to 4096, the best or close to it in memory and in each cache
@@ -238,8 +238,10 @@ class Transposes:
         made = use.made
         assert made is not None
         t = use.element
-        streams = not made.form and made.target in use.piece.options.stream and not _reads_target(use.piece)
-        line = 64 // t.bytes
+        streams = made.target in use.piece.options.stream and not _reads_target(use.piece)
+        held = use.piece.arrays[made.target].element
+        sent = held if held in ROW_TYPES else next(row for row in WHOLE_TYPES if row.bytes == held.bytes)
+        line = 64 // held.bytes
         buffered = {"line": line, "block": BLOCK_LINES * line, "apart": (BLOCK_LINES + 1) * line}
         signature = f"const ptrdiff_t m, const ptrdiff_t n{made.declared}"
         columns = str(GROUP_BYTES // t.bytes) if t.bytes <= MOST_IN_PIECES else ""
@@ -258,12 +260,15 @@ class Transposes:
                 lines=made.lines,
                 address=made.address,
                 form=made.form,
+                held=held.c,
+                sent=f"polydl_{lanes_name(sent)}",
+                cast="" if sent is held else f"({sent.c} *)",
                 stream=streams,
                 declared=made.declared,
                 signature=signature,
                 along_i="".join(f", {one}" for one in made.along_i),
                 start=", ".join(made.along_i).replace("@", "i"),
-                least=0 if columns else LEAST_LINES * line,
+                least=0 if columns else LEAST_LINES * 64 // t.bytes,
                 along_j="".join(f", {one}" for one in made.along_j),
                 passed="".join(f", {one}" for one in made.names),
                 ignored="".join(f", (void){one}" for one in made.names[1:]),
@@ -272,9 +277,10 @@ class Transposes:
                 **buffered,
             )
         )
-        send = environment().get_template("send.c.j2").render(t=t, v=f"polydl_{lanes_name(t)}", **buffered)
+        send = environment().get_template("send.c.j2").render(t=sent, v=f"polydl_{lanes_name(sent)}", **buffered)
         aligned = environment().get_template("aligned.c.j2").render()
-        prologue = (*made.prologue, *([] if columns and not streams else [aligned]), *([send] if streams else []))
+        past = [one for one in (*row_prologue(sent, use.piece.options.long), send) if one not in made.prologue]
+        prologue = (*made.prologue, *([] if columns and not streams else [aligned]), *(past if streams else []))
         arguments, back = made.arguments, use.backwards
         return TransposeFunction(name, text, signature, prologue, arguments, use.along, back, streams)
 

@@ -79,6 +79,8 @@ PROGRAMS = {
     "rectified": plain("float", 50, 37, "from[i][j] > 0 ? from[i][j] : 0"),
     "added": plain("float", 50, 37, "from[i][j]", op="+="),
     "bytes to float": plain("unsigned char", 50, 37, "from[i][j] * (1.0f / 255)", "float"),
+    "float to half in several blocks": plain("float", 350, 37, to="_Float16"),
+    "float to bytes in several blocks": plain("float", 600, 21, "fmaxf(from[i][j], 0)", "unsigned char"),
     "float to short": plain("float", 50, 37, "lrintf(fminf(fmaxf(from[i][j], -9.0f), 9.0f))", "short"),
     "rotated": plain("float", 50, 37, at="50 - 1 - i"),
     "rotated the other way": plain("float", 50, 37, "from[i][36 - j]"),
@@ -114,7 +116,7 @@ PROGRAMS = {
     ),
 }
 TYPES = {"float": "f4", "double": "f8", "int": "i4", "long": "i8", "short": "i2", "unsigned short": "u2"}
-TYPES |= {"signed char": "i1", "unsigned char": "u1"}
+TYPES |= {"_Float16": "f2", "signed char": "i1", "unsigned char": "u1"}
 
 
 def declared(array: str, name: str) -> tuple[str, str, tuple[int, ...]]:
