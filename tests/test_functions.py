@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polydl.base.flags import options_of
-from polydl.kernels.vector_text import FAST_ULPS
+from polydl.kernels.vector_text import SHORT_ULPS
 from polydl.measure.tolerance import CALL_ROUNDINGS
 from polydl.model.functions import FUNCTIONS, function_of, result_of
 from polydl.model.types import F32, F64, I32, LONG_DOUBLE
@@ -88,9 +88,9 @@ def test_names_and_what_they_return() -> None:
 def test_results_are_compared_with_room_for_the_errors_of_vectors() -> None:
     """The tolerance of a call covers libm's error and that of the vector function in its place."""
     vectors = [row.vector for row in FUNCTIONS if row.vector is not None]
-    assert all(max(v.ulps, v.ulps_double or 0) + 1 <= CALL_ROUNDINGS <= FAST_ULPS for v in vectors)
+    assert all(max(v.ulps, v.ulps_double or 0) + 1 <= CALL_ROUNDINGS <= SHORT_ULPS for v in vectors)
 
 
 def test_the_option_names_what_it_approximates() -> None:
     said = next(option.flag.help for option in options_of(Options) if option.name == "fast_math")
-    assert all(row.name in said for row in FUNCTIONS if row.vector is not None and row.vector.fast)
+    assert all(row.name in said for row in FUNCTIONS if row.vector is not None and row.vector.short)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from polydl.kernels.microkernel import environment
-from polydl.kernels.narrow_values import FLOATS, SMALL, TRUTHS, is_number, literal, number_of
+from polydl.kernels.narrow_values import FLOATS, HALVES, SMALL, TRUTHS, is_number, literal, number_of
+from polydl.kernels.short_functions import shortened
 from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.model.combiners import FMAX, of_function
 from polydl.model.conversions import converted
@@ -349,17 +350,26 @@ class Narrow(Vectors):
             inner = self.text(operand)
         elif not _direct(source, target):
             raise NotVectorised(f"a conversion of {source} to {target}")
+        elif isinstance(operand, Load):
+            inner = self.load(operand.access)
+        elif source is F32 and target in HALVES:
+            inner = self.before_rounding(operand)
         else:
-            inner = self.load(operand.access) if isinstance(operand, Load) else self.text(operand)
+            inner = self.text(operand)
         return inner if source is target else f"{self.prefix}_convert_{source.name}_{target.name}({inner})"
+
+    def before_rounding(self, value: Expr) -> str:
+        """C of a float that is rounded to 16 bits next."""
+        return replace(self, short=shortened(value)).text(value)
 
     def compared(self, value: Expr) -> str:
         """The same: conversions stand in the expression."""
         return self.text(value)
 
-    def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
+    def _call(self, function: str, arguments: tuple[Expr, ...], *, short: bool) -> str:
         # `explicit` leaves arguments as they are; every parameter of these functions is a float.
-        return Vectors._call(self, function, tuple(converted(one, self.made(one), F32) for one in arguments))
+        floats = tuple(converted(one, self.made(one), F32) for one in arguments)
+        return Vectors._call(self, function, floats, short=short)
 
     def test(self, condition: Expr) -> str:
         match condition:

@@ -272,10 +272,10 @@ class RowBuilder:
         name, held = f"polydl_v{len(self.values)}", self.held(at, body.target)
         declared = f"const {self.vector if held is self.element else register(held)} {name}"
         match body.value:
-            case Convert(source, to, operand) if (
+            case Convert(source, to, operand) if isinstance(vectors, Narrow) and (
                 source is F32 and to == held and to.name in (BF16.name, F16.name) and move == 1
             ):
-                self.unrounded[name] = len(self.lines), f"{declared} = {vectors.text(operand)};"
+                self.unrounded[name] = len(self.lines), f"{declared} = {vectors.before_rounding(operand)};"
         self.lines.append(f"{declared} = {value};")
         self.plain.append(f"const {held} {name} = {written};")
         self.values.append((target.array, self.where.relation(at, target), name))

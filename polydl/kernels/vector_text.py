@@ -34,10 +34,9 @@ from polydl.model.functions import Function, Vector, function_of
 from polydl.model.types import F32, F64, ElementType, float_literal
 from polydl.target.isa import VECTOR_TYPES
 
-FAST_ULPS = 2048
-"""Largest error of the functions of fp32 that `--fast-math` approximates by shorter polynomials (`Vector.fast`), in
-units in the last place: at most a relative error of 2^-12. exp stays at its values for -87 and 88.37 beyond these, tanh
-and erf at theirs for +-5 and +-2.9, where less than 2^-13 is missing to 1."""
+SHORT_ULPS = 82
+"""Largest error of the functions of fp32 by shorter polynomials (`Vector.short`), in units in the last place: less than
+a hundredth of a unit of a half, so that a result that is rounded to one is within 0.51 units of the exact one."""
 
 _COMPARISONS: Mapping[str, str] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
@@ -60,8 +59,10 @@ class Vectors:
     load: Callable[[int], str]
     """C text of the vector that an access reads."""
     fast: bool = False
-    """Whether fp32 may take functions in their quick forms (`FAST_ULPS`), double literals and the double functions of
+    """Whether fp32 may take functions in their quick forms (`SHORT_ULPS`), double literals and the double functions of
     <math.h> as if they had an f behind."""
+    short: frozenset[Call] = frozenset()
+    """Calls of functions that take them all the same (`kernels.short_functions`)."""
     operators: tuple[str, ...] = ("+", "-", "*", "/")
     """Of compound assignments, without the `=`."""
     names: Mapping[Expr, str] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Vectors:
             case Binary("+" | "-" | "*" | "/" as op, left, right):
                 return f"({self.text(left)} {op} {self.text(right)})"
             case Call(function, arguments):
-                return self._call(function, arguments)
+                return self._call(function, arguments, short=value in self.short)
             case Conditional(condition, then, otherwise):
                 return self._conditional(condition, then, otherwise)
             case Convert(_, target, operand) if target is self.element or (self.fast and target is F64):
@@ -139,13 +140,13 @@ class Vectors:
             case _:
                 return self.text(value)
 
-    def _call(self, function: str, arguments: tuple[Expr, ...]) -> str:
+    def _call(self, function: str, arguments: tuple[Expr, ...], *, short: bool) -> str:
         row = _row(function, self.element, fast=self.fast)
         vector = None if row is None else _vector(row, self.element)
         if row is None or vector is None or len(arguments) != row.arity:
             raise NotVectorised(f"the function {function} among {self.element}s")
         take = self.compared if row.chooses else self.text
-        form = "_fast" if self.fast and self.element is F32 and vector.fast else ""
+        form = "_short" if (short or self.fast) and self.element is F32 and vector.short else ""
         return f"{self.prefix}_{vector.name}{form}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from polydl.kernels.vector_text import FAST_ULPS
+from polydl.kernels.vector_text import SHORT_ULPS
 from polydl.measure.compare import terms
 from polydl.model.conversions import TRUTHS, explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Gather, Unary, operands
@@ -121,7 +121,7 @@ def roundings(scop: Scop, statement: Statement) -> tuple[Roundings, float | None
     # With AVX512-FP16, compilers round halves after each operation.
     value, made = explicit(body.value, of, arithmetic=lambda element: element)
     found: Roundings = Counter()
-    _count(value, of, found, FAST_ULPS if scop.fast_math else CALL_ROUNDINGS)
+    _count(value, of, found, SHORT_ULPS if scop.fast_math else CALL_ROUNDINGS)
     target = of(body.target)
     if body.op == "=":
         if not target.holds(made):

@@ -47,8 +47,9 @@ class Vector:
     lanes); empty: none."""
     instructions: float = 20.0
     """Vector instructions that one takes."""
-    fast: bool = False
-    """Whether there is one of floats with `_fast` behind its name, a shorter polynomial for `--fast-math`."""
+    short: bool = False
+    """Whether there is one of floats with `_short` behind its name, a shorter polynomial for results that are stored in
+    16 bits and for `--fast-math` (`kernels.vector_text.SHORT_ULPS`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +133,9 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("cos", libmvec=(2, 22), vector=_trigonometric("cos")),
     Function("cosh", libmvec=(2, 35)),
     Function("erf", libmvec=(2, 35),
-             vector=Vector("erf", 2, 2, templates=("math_erf.c.j2",), instructions=40.0, fast=True)),
+             vector=Vector("erf", 2, 2, templates=("math_erf.c.j2",), instructions=40.0, short=True)),
     Function("erfc", libmvec=(2, 35), vector=Vector("erfc", 4, 4, templates=("math_erf.c.j2",), instructions=50.0)),
-    Function("exp", powers=True, libmvec=(2, 22), vector=Vector("exp", 2, 2, fast=True)),
+    Function("exp", powers=True, libmvec=(2, 22), vector=Vector("exp", 2, 2, short=True)),
     Function("exp2", powers=True, libmvec=(2, 35), vector=Vector("exp2", 2, 2, templates=("math_exp2.c.j2",))),
     Function("expm1", libmvec=(2, 35), vector=Vector("expm1", 2, 2, templates=("math_expm1.c.j2",), instructions=24.0)),
     Function("fabs", cycles=0.0, cheap=True, magnitude=True, vector=Vector("abs", 0, 0)),
@@ -166,7 +167,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("sinh", libmvec=(2, 35)),
     Function("sqrt", cycles=15.0, sets_errno=True, vector=Vector("sqrt", 0.5, 0.5)),
     Function("tan", libmvec=(2, 35)),
-    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 2, 3, fast=True)),
+    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 2, 3, short=True)),
     Function("tgamma"),
     _rounding("trunc"),
     Function("lrint", _LONG, cheap=True, word="lrint"),

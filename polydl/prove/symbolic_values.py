@@ -118,6 +118,7 @@ Symbol = Load | Literal | Integer | Operation | Made | Sum | Accumulator | Chose
 TESTS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||"}
 MATH = {row.vector.name: row.name for row in FUNCTIONS if row.vector is not None}
 MATH |= {row.word: row.name for row in FUNCTIONS if row.word}
+MATH |= {f"{row.vector.name}_short": row.name for row in FUNCTIONS if row.vector is not None and row.vector.short}
 """By the function of the vector prologues the one of <math.h>, in double, that does the same in each lane."""
 BITS = {row.name.removeprefix("polydl_"): row.name for row in FUNCTIONS if row.bits_of is not None}
 """By what the generated code calls it a function that gives the same bits as another type."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from polydl.kernels.microkernel import isa_prologue
-from polydl.kernels.vector_text import FAST_ULPS, math_prologue, own_prologues
+from polydl.kernels.vector_text import SHORT_ULPS, math_prologue, own_prologues
 from polydl.model.expr import Call, Load
 from polydl.model.functions import FUNCTIONS
 from polydl.model.types import F32, ElementType
@@ -23,7 +23,7 @@ TARGETS = {"avx512": ["-mavx512f", "-mavx512dq", "-mfma"], "avx2": ["-mavx2", "-
 VECTORS = {row: row.vector for row in FUNCTIONS if row.vector is not None and row.arity == 1}
 BOUNDS = {
     **{vector.name: vector.ulps for vector in VECTORS.values()},
-    **{f"{vector.name}_fast": FAST_ULPS for vector in VECTORS.values() if vector.fast},
+    **{f"{vector.name}_short": SHORT_ULPS for vector in VECTORS.values() if vector.short},
 }
 """Largest errors allowed, in units in the last place."""
 EVERY = 1 << 32

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polydl import pipeline
-from polydl.kernels.vector_text import FAST_ULPS
+from polydl.kernels.vector_text import SHORT_ULPS
 from polydl.lower.emit import generate, protected
 from polydl.lower.splice import splice
 from polydl.options import Options
@@ -111,12 +111,12 @@ FAST_PROGRAMS = (
 def test_fast_math(tmp_path: Path, program: Fusable) -> None:
     """Quick forms within their bound; what C would compute in double goes into the epilogue too."""
     options = OPTIONS.changed(fast_math=True)
-    bound = 4 * FAST_ULPS * 2.0**-24
+    bound = 4 * SHORT_ULPS * 2.0**-24
     (found,) = check([program], tmp_path, list(TARGETS), 1, options, bound)
     assert all("Fuse(into=S" in recipe for recipe in found[:1])
     fast, exact = (variants(program, tmp_path, 1, o)[0] for o in (options, OPTIONS))
-    assert re.search(r"= .*polydl_f32_(exp|tanh|erf)_fast\(", fast[0])
-    assert not any(re.search(r"= .*polydl_f32_(exp|tanh|erf)_fast\(polydl_acc", text) for text in exact)
+    assert re.search(r"= .*polydl_f32_(exp|tanh|erf)_short\(", fast[0])
+    assert not any(re.search(r"= .*polydl_f32_(exp|tanh|erf)_short\(polydl_acc", text) for text in exact)
 
 
 @pytest.mark.parametrize("program", NESTS, ids=lambda p: p.name)
