@@ -134,7 +134,7 @@ class Options:
     )
     fast_math: bool = option(
         False,
-        "Approximate exp, tanh and erf in vectors (relative error 2^-12); drop tests that skip products with zero.",
+        "Approximate exp, tanh and erf in vectors (relative error 2^-17); drop tests that skip products with zero.",
         _RANKING,
     )
     seed: int = option(0, "Seed of the input data.", (*_MEASURING, "collect"), metavar="SEED", least=0)
