@@ -1,4 +1,5 @@
-"""Largest errors and cycles of the vector functions of `polydl/model/functions.py`.
+"""Largest errors and cycles of the vector functions of `polydl/model/functions.py`, and of the shorter ones for results
+in 16 bits.
 
     python experiments/functions.py errors [--only NAME …] [--isa avx512] [--double] [--threads 2] [--share 1]
     python experiments/functions.py cycles [--isa avx512]
@@ -183,6 +184,9 @@ def loops(element: ElementType, isa: str, sleef: bool) -> tuple[str, list[tuple[
         own = arguments.format(load=f"{v}_load")
         text += f"LOOP(own_{row.name}, {v}, {lanes}, , {v}_store, {v}_{vector.name}({own}))\n"
         calls.append((row.name, "own"))
+        if vector.short and element is F32:
+            text += f"LOOP(short_{row.name}, {v}, {lanes}, , {v}_store, {v}_{vector.name}_short({own}))\n"
+            calls.append((row.name, "short"))
         for peer, pattern in PEERS[isa].items():
             if peer == "sleef" and not sleef:
                 continue
@@ -241,6 +245,7 @@ def table() -> None:
     data = kept()
     print("| function | ulps | cycles: polydl | libmvec | SLEEF | AVX2: polydl | libmvec | SLEEF | libm computes |")
     print("|---|---|---|---|---|---|---|---|---|")
+    short = []
     for element in (F32, F64):
         for row, vector in rows(element):
             name = row.of(element)
@@ -248,6 +253,13 @@ def table() -> None:
             figures = [data["cycles"].get(isa, {}).get(name, {}) for isa in ("avx512", "avx2")]
             cells = [f"{one.get(p, '')}" for one in figures for p in ("own", "libmvec", "sleef")]
             print(f"| {name} | {error.get('ulps', '')} | {' | '.join(cells)} | {vector.scalar} |")
+            if vector.short and element is F32:
+                error = data["errors"].get(f"{name} short avx512", {})
+                cells = [f"{one.get(p, '')}" for one in figures for p in ("own", "short")]
+                short.append(f"| {name} | {error.get('ulps', '')} | {' | '.join(cells)} |")
+    print("\n| in 16 bits | ulps of a float | cycles: exact | short | AVX2: exact | short |")
+    print("|---|---|---|---|---|---|")
+    print("\n".join(short))
 
 
 def main() -> None:
@@ -274,12 +286,14 @@ def main() -> None:
             for row, vector in rows(element):
                 if options.only and row.name not in options.only:
                     continue
-                error, where = scanned(library, vector.name, element, options.share, options.threads)
-                print(f"{row.of(element)}: {error:.3f} ulps at {where!r}", flush=True)
-                if options.share >= 1:
-                    entry = {"ulps": round(error, 3), "at": repr(where)}
-                    data["errors"][f"{row.of(element)} {options.isa}"] = entry
-                    keep(data)
+                for form in ("", " short") if vector.short and element is F32 else ("",):
+                    name = vector.name + form.replace(" ", "_")
+                    error, where = scanned(library, name, element, options.share, options.threads)
+                    print(f"{row.of(element)}{form}: {error:.3f} ulps at {where!r}", flush=True)
+                    if options.share >= 1:
+                        entry = {"ulps": round(error, 3), "at": repr(where)}
+                        data["errors"][f"{row.of(element)}{form} {options.isa}"] = entry
+                        keep(data)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class BackendOptions:
     reassociate: bool = True
     """Whether sums may be added up in another order."""
     fast_math: bool = False
-    """Whether exp, tanh and erf may be approximated (relative error 2^-12)."""
+    """Whether exp, tanh and erf may be approximated (relative error 2^-17)."""
     check: bool = False
     """Whether the first call of each graph is compared with eager PyTorch."""
     report: str | Path | Callable[[Any], object] | None = None

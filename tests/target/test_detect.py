@@ -62,6 +62,15 @@ def test_l3_belongs_to_the_core_complex(tmp_path: Path) -> None:
     assert machine.memory == preset("epyc-zen4").memory
 
 
+@pytest.mark.parametrize(("flags", "megabytes"), [(AVX512, 480), (AVX512.strip() + " hypervisor\n", 64)])
+def test_a_guest_counts_its_share_of_the_last_cache(tmp_path: Path, flags: str, megabytes: int) -> None:
+    root = tree(tmp_path, cpuinfo=ZEN4 + flags)
+    for cpu in range(16):
+        write(root, f"sys/devices/system/cpu/cpu{cpu}/cache/index3/size", "491520K")
+    found = detect(root, tmp_path / "none", set(range(16))).caches
+    assert [cache.bytes for cache in found] == [32 << 10, 1 << 20, megabytes << 20]
+
+
 def test_affinity_counts_cores_not_hardware_threads(tmp_path: Path) -> None:
     root = tree(tmp_path)
     assert detect(root, tmp_path / "none", {0, 1, 8, 9}).cores == 2
