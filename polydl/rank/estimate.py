@@ -33,9 +33,9 @@ class Estimate:
 
     seconds: Mapping[str, float]
     """By resource, in seconds: `compute` (the core), `L2`, `L3`, …, `memory` (data from there), `translation` (page
-    tables), `waiting` (for the busiest thread), `copies`, `sums` (of copies of an output), `forks` (of threads),
-    `handed` (what other threads wrote in the nests before), and `correction` (what another ranker adds to, or takes
-    from, the others)."""
+    tables), `waiting` (for the busiest thread, and for lines that two threads write), `copies`, `sums` (of copies of an
+    output), `forks` (of threads), `handed` (what other threads wrote in the nests before), and `correction` (what
+    another ranker adds to, or takes from, the others)."""
     counts: Mapping[str, float] = field(default_factory=dict)
     """What they were made from, by name; the unit is the name's last word: bytes that one thread moves into each cache
     level and out of it, what the core would take alone, forks; and what other rankers say."""
@@ -125,6 +125,9 @@ class Resources:
     """Bytes of all copies of an output that are added up."""
     forks: FloatArray
     """Times that threads are started."""
+    contended: FloatArray
+    """Cache lines of which two threads write a part each (Torrellas, Lam, Hennessy, "False sharing and spatial locality
+    in multiprocessor caches", IEEE Transactions on Computers, 1994)."""
 
     def estimates(self, machine: Machine, threads: int) -> Estimates:
         """The seconds, with what overlaps shared out (`overlapped`)."""
@@ -137,6 +140,7 @@ class Resources:
         times["translation"] = self.walks * machine.seconds(machine.tlb.walk_cycles)
         seconds = overlapped(times)
         seconds["waiting"] = np.sum(list(seconds.values()), axis=0) * (self.imbalance - 1.0)
+        seconds["waiting"] += self.contended * machine.seconds(machine.caches[-1].latency_cycles)
         seconds["copies"] = copy_seconds(self.copied, machine, threads)
         seconds["sums"] = summing_seconds(self.summed, machine, threads)
         seconds["forks"] = self.forks * machine.parallel_region_us * 1e-6

@@ -246,6 +246,36 @@ def brought(root: Step, level: Level, threads: Threads) -> dict[Innermost, Float
     return walk(root)
 
 
+def contended(root: Step, runs: FloatArray, lines: FloatArray, written: FloatArray, threads: int) -> float:
+    """Lines that two threads write a part of: one for each run of neighbours that goes on where another thread's share
+    of a parallel loop begins.
+
+    `runs`, `lines` (rows, arrays): of what is touched. `written` (arrays,): 1 for what is, else 0.
+    """
+    match root:
+        case Innermost():
+            return 0.0
+        case InOrder(_, parts):
+            return sum(contended(part, runs, lines, written, threads) for part in parts)
+        case Copied(_, _, _, body):
+            return contended(body, runs, lines, written, threads)
+        case Repeat(_, trips, body, False):
+            return trips * contended(body, runs, lines, written, threads)
+        case Repeat(row, trips, body, _):
+            inside = body.row
+            going_on = runs_going_on(runs[row], runs[inside], lines[row], lines[inside], np.asarray(trips))
+            return float((going_on * written).sum() * (min(threads, trips) - 1))
+
+
+def runs_going_on(
+    whole: FloatArray, each: FloatArray, whole_lines: FloatArray, each_lines: FloatArray, trips: FloatArray
+) -> FloatArray:
+    """(…, arrays) runs of an iteration that the next one goes on with: iterations that touch the same lines as all
+    together move nothing. `trips`: (…)."""
+    joined = (trips[..., None] * each - whole) / np.maximum(trips[..., None] - 1, 1)
+    return np.asarray(np.where(whole_lines > each_lines, np.clip(joined, 0, each), 0.0))
+
+
 def _grown(step: Repeat, level: Level, threads: Threads) -> FloatArray:
     """(arrays,) footprint of a thread's iterations over that of one of them."""
     ratio = level.touched[step.row] / np.maximum(level.touched[step.body.row], 1.0)

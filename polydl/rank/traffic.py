@@ -17,14 +17,14 @@ import numpy as np
 
 from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxNest, LoopBatch
-from polydl.locality.contiguity import unit_footprints
+from polydl.locality.contiguity import UnitFootprints, unit_footprints
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import before, compute_seconds
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.curve_traffic import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
-from polydl.rank.estimate_steps import busiest
+from polydl.rank.estimate_steps import busiest, runs_going_on
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray, Scored
@@ -203,7 +203,22 @@ def resources_of(
         copied,
         copies_bytes(box, structures, dense[:, 0, :]),
         loops.forks + copy_forks,
+        _contended(box, found[machine.caches[-1].line_bytes], loops, threads),
     )
+
+
+def _contended(box: BoxNest, found: UnitFootprints, loops: _Loops, threads: int) -> FloatArray:
+    """(V,) lines of which two threads write a part each, as `estimate_steps.contended`."""
+    if not loops.batch.depth:
+        return np.zeros(len(loops.batch))
+    every = np.arange(len(loops.batch))
+    first = loops.batch.parallel.argmax(axis=1)
+    trips, runs, lines = loops.full[every, first], found.runs.astype(np.float64), found.units.astype(np.float64)
+    going_on = runs_going_on(
+        runs[every, first], runs[every, first + 1], lines[every, first], lines[every, first + 1], trips
+    )
+    lines_each = (going_on * (written_twice(box) - 1.0)).sum(axis=1) * (np.minimum(threads, trips) - 1)
+    return np.asarray(np.where(loops.batch.parallel.any(axis=1), lines_each * before(loops.full)[every, first], 0.0))
 
 
 def estimates_of(

@@ -10,7 +10,17 @@ import numpy as np
 from polydl.model.scop import Scop, Statement
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.estimate import Estimate, Resources
-from polydl.rank.estimate_steps import Innermost, Level, Step, Threads, brought, innermost, rows_around, shared_out
+from polydl.rank.estimate_steps import (
+    Innermost,
+    Level,
+    Step,
+    Threads,
+    brought,
+    contended,
+    innermost,
+    rows_around,
+    shared_out,
+)
 from polydl.rank.footprints import Footprints, Part
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.of_tree import Program
@@ -91,7 +101,7 @@ def inside_estimate(
         cycles += iteration_cycles([inner], Way.ROW, work.instances, target_isa(machine)) * work.instances
     none = np.zeros(1)
     core = np.array([machine.seconds(cycles) / sharing])
-    return Resources(core, moved, {}, none, np.ones(1), none, none, none).estimates(machine, threads).total()
+    return Resources(core, moved, {}, none, np.ones(1), none, none, none, none).estimates(machine, threads).total()
 
 
 def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) -> Estimate:
@@ -140,8 +150,19 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
         first * copied,
         first * summed,
         first * shared.forks,
+        first * _contended(program, root, threads),
     )
     return used.estimates(machine, threads).total()
+
+
+def _contended(program: Program, root: Step, threads: int) -> float:
+    """Lines of which two threads write a part each."""
+    if threads == 1:
+        return 0.0
+    line, footprints = program.machine.caches[-1].line_bytes, program.footprints
+    written = np.array([float(passes == 2.0) for passes in _passes(footprints)])
+    runs = footprints.runs([row.box for row in program.rows], line)
+    return contended(root, runs, program.touched(line), written, threads)
 
 
 def _pieces(program: Program, root: Step, bodies: Sequence[Innermost], lines: FloatArray, unit: int) -> FloatArray:
