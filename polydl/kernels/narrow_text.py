@@ -366,10 +366,10 @@ class Narrow(Vectors):
         """The same: conversions stand in the expression."""
         return self.text(value)
 
-    def _call(self, function: str, arguments: tuple[Expr, ...], *, short: bool) -> str:
+    def _call(self, function: str, arguments: tuple[Expr, ...], form: str = "{}", *, short: bool) -> str:
         # `explicit` leaves arguments as they are; every parameter of these functions is a float.
         floats = tuple(converted(one, self.made(one), F32) for one in arguments)
-        return Vectors._call(self, function, floats, short=short)
+        return Vectors._call(self, function, floats, form, short=short)
 
     def test(self, condition: Expr) -> str:
         match condition:

@@ -5,12 +5,15 @@ the result is within 0.51 units of the exact one where that is all that comes th
 pass a relative error on as it is, and the sum of something positive and a positive number makes it smaller. Where more
 comes together, and in all other operations, functions stay as exact as for floats:
 
-    1 / (1 + exp(-x)), x * tanh(y), c ? x : a * exp(x)      but not    1 + tanh(x), exp(x) - 1, exp(x) / tanh(y)
+    1 / (1 + exp(-x)), x * (1 + tanh(y)), c ? x : a * exp(x)      but not      1 - tanh(x), exp(x) - 1, exp(x) / tanh(y)
+
+(1 + tanh(x) has a function of its own, `Vector.plus_one`.)
 """
 
 from __future__ import annotations
 
 from polydl.kernels.narrow_values import number_of
+from polydl.kernels.vector_text import beside_one
 from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Unary, every_part
 from polydl.model.functions import Function, function_of
 from polydl.model.types import F32
@@ -34,6 +37,8 @@ def _passed_on(value: Expr) -> frozenset[Call]:
         case Binary("*" | "/", left, right):
             one, other = _passed_on(left), _passed_on(right)
             return one | other if not (one and other) else frozenset()
+        case Binary("+") if (call := beside_one(value)) is not None:
+            return _passed_on(call)
         case Binary("+", left, right):
             for number, positive in ((number_of(left), right), (number_of(right), left)):
                 if number is not None and number >= 0 and _is_positive(positive):

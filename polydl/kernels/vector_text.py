@@ -31,7 +31,7 @@ from polydl.model.expr import (
     constant_number,
 )
 from polydl.model.functions import Function, Vector, function_of
-from polydl.model.types import F32, F64, ElementType, float_literal
+from polydl.model.types import F32, F64, ElementType, float_literal, literal_value
 from polydl.target.isa import VECTOR_TYPES
 
 SHORT_ULPS = 82
@@ -87,8 +87,8 @@ class Vectors:
                 return f"{self.prefix}_negative({self.text(operand)})"
             case Binary("/", left, right) if _is_integer(left) and _is_integer(right):
                 raise NotVectorised("a division of integers")
-            case Binary("+" | "-" | "*" | "/" as op, left, right):
-                return f"({self.text(left)} {op} {self.text(right)})"
+            case Binary("+" | "-" | "*" | "/"):
+                return self._arithmetic(value)
             case Call(function, arguments):
                 return self._call(function, arguments, short=value in self.short)
             case Conditional(condition, then, otherwise):
@@ -108,6 +108,13 @@ class Vectors:
                 raise NotVectorised(f"the operator {op}")
             case _:
                 assert_never(value)
+
+    def _arithmetic(self, value: Binary) -> str:
+        call = beside_one(value) if self.element is F32 else None
+        if call is None:
+            return f"({self.text(value.left)} {value.op} {self.text(value.right)})"
+        form = "{}_plus_one" if call is value.left else "one_plus_{}"
+        return self._call(call.function, call.arguments, form, short=call in self.short)
 
     def _constant(self, text: str, *, arithmetic: bool) -> str:
         """A literal in the vectors' type. One that is a double would make C compute a float in double: allowed only
@@ -140,14 +147,15 @@ class Vectors:
             case _:
                 return self.text(value)
 
-    def _call(self, function: str, arguments: tuple[Expr, ...], *, short: bool) -> str:
+    def _call(self, function: str, arguments: tuple[Expr, ...], form: str = "{}", *, short: bool) -> str:
+        """`form`: what the name is of that of the function."""
         row = _row(function, self.element, fast=self.fast)
         vector = None if row is None else _vector(row, self.element)
         if row is None or vector is None or len(arguments) != row.arity:
             raise NotVectorised(f"the function {function} among {self.element}s")
         take = self.compared if row.chooses else self.text
-        form = "_short" if (short or self.fast) and self.element is F32 and vector.short else ""
-        return f"{self.prefix}_{vector.name}{form}({', '.join(take(a) for a in arguments)})"
+        end = "_short" if (short or self.fast) and self.element is F32 and vector.short else ""
+        return f"{self.prefix}_{form.format(vector.name)}{end}({', '.join(take(a) for a in arguments)})"
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr) -> str:
         then_text, otherwise_text = self.compared(then), self.compared(otherwise)
@@ -176,6 +184,19 @@ class Vectors:
                 return f"{self.prefix}_{_COMPARISONS[row.itself]}({self.compared(x)}, {self.compared(x)})"
             case _:
                 raise NotVectorised("a condition that is no comparison")
+
+
+def beside_one(value: Expr) -> Call | None:
+    """The call of a function of floats to which 1 is added, where vectors have the sum (`Vector.plus_one`)."""
+    if not isinstance(value, Binary) or value.op != "+":
+        return None
+    for call, number in ((value.left, value.right), (value.right, value.left)):
+        one = number.operand if isinstance(number, Convert) else number
+        if isinstance(call, Call) and isinstance(one, Const) and literal_value(one.text) == 1:
+            row = function_of(call.function)
+            if row is not None and call.function == row.of(F32) and row.vector is not None and row.vector.plus_one:
+                return call
+    return None
 
 
 def _row(function: str, element: ElementType, *, fast: bool) -> Function | None:

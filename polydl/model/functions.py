@@ -47,6 +47,9 @@ class Vector:
     lanes); empty: none."""
     instructions: float = 20.0
     """Vector instructions that one takes."""
+    plus_one: bool = False
+    """Whether there are functions of floats with `_plus_one` behind its name and `one_plus_` before it, which give 1 more,
+    as exactly where the sum is next to 0."""
     short: bool = False
     """Whether there is one of floats with `_short` behind its name, a shorter polynomial for results that are stored in
     16 bits and for `--fast-math` (`kernels.vector_text.SHORT_ULPS`)."""
@@ -167,7 +170,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("sinh", libmvec=(2, 35)),
     Function("sqrt", cycles=15.0, sets_errno=True, vector=Vector("sqrt", 0.5, 0.5)),
     Function("tan", libmvec=(2, 35)),
-    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 2, 3, short=True)),
+    Function("tanh", libmvec=(2, 35), vector=Vector("tanh", 2, 3, plus_one=True, short=True)),
     Function("tgamma"),
     _rounding("trunc"),
     Function("lrint", _LONG, cheap=True, word="lrint"),

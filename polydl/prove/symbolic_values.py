@@ -126,6 +126,14 @@ _VECTOR_BITS = {
     f"{'to' if row.bits_of is F32 else 'of'}_bits": row.name for row in FUNCTIONS if row.bits_of in (F32, U32)
 }
 """The same by the function of the vector prologues."""
+PLUS_ONE = {
+    f"{form.format(row.vector.name)}{end}": (row.name, place)
+    for row in FUNCTIONS
+    if row.vector is not None and row.vector.plus_one
+    for place, form in enumerate(("{}_plus_one", "one_plus_{}"))
+    for end in ("", "_short")
+}
+"""The functions that give 1 more: that of <math.h>, and at which place of the sum it is."""
 _INLINE = "|".join(name for row in FUNCTIONS if row.inline for name in (row.of(F64), row.of(F32)) if name)
 _UNSIGNED = {
     "u32_add": "+", "u32_sub": "-", "u32_mul": "*", "u32_shl": "<<", "u32_shr": ">>",
@@ -135,6 +143,7 @@ _UNSIGNED = {
 LANE_BY_LANE = (
     *TESTS,
     *MATH,
+    *PLUS_ONE,
     *_VECTOR_BITS,
     *_UNSIGNED,
     "held",
@@ -378,6 +387,10 @@ def of_lanes(name: str, suffix: str, lanes: tuple[Symbol, ...]) -> Symbol:
         return Operation(TESTS[name], lanes)
     if name in MATH:
         return Operation(MATH[name] + suffix, lanes, call=True)
+    if name in PLUS_ONE:
+        function, place = PLUS_ONE[name]
+        sides = Operation(function + suffix, lanes, call=True), Literal("1.0f", vector=True)
+        return Operation("+", sides[::-1] if place else sides)
     if name == "i32_select":
         return Operation("?:", lanes)
     if name in _UNSIGNED:

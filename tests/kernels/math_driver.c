@@ -23,6 +23,8 @@ static double ref_log2(double x) { return log2(x); }
 static double ref_log10(double x) { return log10(x); }
 static double ref_sin(double x) { return sin(x); }
 static double ref_cos(double x) { return cos(x); }
+static double ref_tanh_plus_one(double x) { return x < 0 ? 2 * exp(2 * x) / (exp(2 * x) + 1) : 1 + tanh(x); }
+static double ref_tanh_plus_one_short(double x) { return ref_tanh_plus_one(x); }
 static double ref_exp_short(double x) { return exp(x); }
 static double ref_tanh_short(double x) { return tanh(x); }
 static double ref_erf_short(double x) { return erf(x); }
@@ -92,6 +94,8 @@ SCAN(log2)
 SCAN(log10)
 SCAN(sin)
 SCAN(cos)
+SCAN(tanh_plus_one)
+SCAN(tanh_plus_one_short)
 SCAN(exp_short)
 SCAN(tanh_short)
 SCAN(erf_short)

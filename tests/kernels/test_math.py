@@ -24,6 +24,8 @@ VECTORS = {row: row.vector for row in FUNCTIONS if row.vector is not None and ro
 BOUNDS = {
     **{vector.name: vector.ulps for vector in VECTORS.values()},
     **{f"{vector.name}_short": SHORT_ULPS for vector in VECTORS.values() if vector.short},
+    **{f"{vector.name}_plus_one": 3.0 for vector in VECTORS.values() if vector.plus_one},
+    **{f"{vector.name}_plus_one_short": SHORT_ULPS for vector in VECTORS.values() if vector.plus_one},
 }
 """Largest errors allowed, in units in the last place."""
 EVERY = 1 << 32

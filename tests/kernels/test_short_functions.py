@@ -31,11 +31,12 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
     "sigmoid": ("1.0f / (1.0f + expf(-x))", lambda x: 1 / (1 + np.exp(-x))),
     "silu": ("x / (1.0f + expf(-x))", lambda x: x / (1 + np.exp(-x))),
     "leaky": ("x > 0 ? x : 0.5f * expf(x)", lambda x: np.where(x > 0, x, 0.5 * np.exp(x))),
+    "gate": ("0.5f * x * (1.0f + tanhf(x))", lambda x: x / (1 + np.exp(-2 * x))),
     "scaled": ("-3.0f * tanhf(x) / 7.0f", lambda x: -3 * np.tanh(x) / 7),
 }
 EXACT = {
     "cancelled": "expf(x) - 1.0f",
-    "half of one": "0.5f * x * (1.0f + tanhf(x))",
+    "what is missing": "1.0f - tanhf(x)",
     "two": "expf(x) * tanhf(x)",
     "of another": "tanhf(expf(x) * 0.25f)",
     "less than a number": "1.0f - expf(x)",
