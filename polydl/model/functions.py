@@ -48,8 +48,8 @@ class Vector:
     instructions: float = 20.0
     """Vector instructions that one takes."""
     plus_one: bool = False
-    """Whether there are functions of floats with `_plus_one` behind its name and `one_plus_` before it, which give 1 more,
-    as exactly where the sum is next to 0."""
+    """Whether there are functions of floats with `_plus_one` behind its name and `one_plus_` before it, which give 1
+    more, as exactly where the sum is next to 0."""
     short: bool = False
     """Whether there is one of floats with `_short` behind its name, a shorter polynomial for results that are stored in
     16 bits and for `--fast-math` (`kernels.vector_text.SHORT_ULPS`)."""
