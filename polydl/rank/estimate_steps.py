@@ -44,6 +44,8 @@ class Repeat:
     forks: float | None = None
     """Times that threads are forked for it, which is parallel; None: as often as the trips of the loops outside of it
     say."""
+    schedule: str = ""
+    """How OpenMP shares it out (`schedule.tree.Share`)."""
     tiles: tuple[float, float] | None = None
     """It is over the tiles of a wavefront, of a domain of so many tiles along each of the two loops that are summed."""
 
@@ -264,7 +266,26 @@ def contended(root: Step, runs: FloatArray, lines: FloatArray, written: FloatArr
         case Repeat(row, trips, body, _):
             inside = body.row
             going_on = runs_going_on(runs[row], runs[inside], lines[row], lines[inside], np.asarray(trips))
-            return float((going_on * written).sum() * (min(threads, trips) - 1))
+            return float((going_on * written).sum() * borders(root.schedule, trips, threads))
+
+
+def borders(schedule: str, trips: float, threads: int) -> float:
+    """Places in a parallel loop where another thread goes on: between the shares of two threads, or where OpenMP gives
+    them pieces in turn, as the next one comes, between most of these. Pieces of a `guided` loop are a thread's share of
+    what is left.
+
+    >>> borders("", 1000, 2), borders("dynamic,10", 1000, 2), round(borders("guided,10", 1000, 2), 1)
+    (1, 49.5, 4.4)
+    """
+    kind, _, size = schedule.partition(",")
+    least = int(size or 1)
+    if kind == "guided":
+        pieces = threads * (1 + math.log(max(1.0, trips / (threads * least))))
+    elif kind == "dynamic" or (kind == "static" and size):
+        pieces = trips / least
+    else:
+        return min(threads, trips) - 1
+    return max(0.0, pieces - 1) * (1 - 1 / threads)
 
 
 def runs_going_on(

@@ -171,7 +171,7 @@ class Program:
                 forks = self._forks(names, level) if parallel and apart else None
                 if parallel and (waits := self._waits(names[0], level)) is not None:
                     forks = waits
-                return Repeat(row, inside, step, parallel, forks=forks)
+                return Repeat(row, inside, step, parallel, forks=forks, schedule=first.share.schedule)
             case Children(children):
                 parts = tuple(self._step(c, level, around, trips, beside=True) for c in children if self._runs(c))
                 return parts[0] if len(parts) == 1 else InOrder(self._piece(names, level), parts)
@@ -416,7 +416,7 @@ class Program:
                 parallel = depth + over < len(structure.loops) and loop.name in structure.parallel
                 curve = structure.omp_schedule == HILBERT and loop.name == structure.parallel[0]
                 forks = structure.forks(full) if parallel and structure.nowait else None
-                step = Repeat(rows[depth], full[depth], step, parallel, curve, forks)
+                step = Repeat(rows[depth], full[depth], step, parallel, curve, forks, structure.omp_schedule)
             step = self._copied(copies[depth], kernel, step, rows[depth])
         return step
 

@@ -24,7 +24,7 @@ from polydl.rank.compute import before, compute_seconds
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.curve_traffic import curve_factors, curve_positions
 from polydl.rank.estimate import Estimates, Resources
-from polydl.rank.estimate_steps import busiest, runs_going_on
+from polydl.rank.estimate_steps import borders, busiest, runs_going_on
 from polydl.rank.pages import page_footprints, page_misses
 from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray, Scored
@@ -203,11 +203,13 @@ def resources_of(
         copied,
         copies_bytes(box, structures, dense[:, 0, :]),
         loops.forks + copy_forks,
-        _contended(box, found[machine.caches[-1].line_bytes], loops, threads),
+        _contended(box, structures, found[machine.caches[-1].line_bytes], loops, threads),
     )
 
 
-def _contended(box: BoxNest, found: UnitFootprints, loops: _Loops, threads: int) -> FloatArray:
+def _contended(
+    box: BoxNest, structures: Sequence[NestLoops], found: UnitFootprints, loops: _Loops, threads: int
+) -> FloatArray:
     """(V,) lines of which two threads write a part each, as `estimate_steps.contended`."""
     if not loops.batch.depth:
         return np.zeros(len(loops.batch))
@@ -217,7 +219,8 @@ def _contended(box: BoxNest, found: UnitFootprints, loops: _Loops, threads: int)
     going_on = runs_going_on(
         runs[every, first], runs[every, first + 1], lines[every, first], lines[every, first + 1], trips
     )
-    lines_each = (going_on * (written_twice(box) - 1.0)).sum(axis=1) * (np.minimum(threads, trips) - 1)
+    places = [borders(s.omp_schedule, float(n), threads) for s, n in zip(structures, trips, strict=True)]
+    lines_each = (going_on * (written_twice(box) - 1.0)).sum(axis=1) * np.array(places)
     return np.asarray(np.where(loops.batch.parallel.any(axis=1), lines_each * before(loops.full)[every, first], 0.0))
 
 
