@@ -42,8 +42,10 @@ STRIP_BYTES = 2048
 MOST_COLUMNS = 512
 """Of a strip, each of which has a line of the result: 32 KiB of them."""
 BLOCK_LINES = 4
-"""Cache lines of each row of the result that are put into a buffer (160 KiB at most, on the stack) before they go to
-memory past the caches: of 1 to 8, with strips of 1 and 2 KiB, the best (Xeon with AMX, two threads)."""
+"""Cache lines of each row of the result that are put into a buffer before they go to memory past the caches: of 1 to 8,
+with strips of 1 and 2 KiB, the best (Xeon with AMX, two threads)."""
+BUFFERED_COLUMNS = 256
+"""Of a strip whose rows go there, at most: the buffer takes 80 KiB of a stack, and threads of musl have 128."""
 LEAST_LINES = 4
 """Of a row of the result, from which on squares begin where a vector lies in whole lines: 400 x 400 floats 16 bytes
 behind lines take 0.55 of the time (Xeon with AMX). Only where squares are whole."""
@@ -272,7 +274,7 @@ class Transposes:
                 along_j="".join(f", {one}" for one in made.along_j),
                 passed="".join(f", {one}" for one in made.names),
                 ignored="".join(f", (void){one}" for one in made.names[1:]),
-                strip=min(MOST_COLUMNS, STRIP_BYTES // t.bytes),
+                strip=min(BUFFERED_COLUMNS if streams else MOST_COLUMNS, STRIP_BYTES // t.bytes),
                 passed_on="".join(f", {one}" for one in made.names[2:]),
                 **buffered,
             )

@@ -277,6 +277,11 @@ def _anew(part: Ordered) -> bool:
     return part.how is not None and not part.how.as_written
 
 
+def least_past_caches(machine: Machine) -> int:
+    """Bytes of an output from which on it may be stored past the caches."""
+    return machine.caches[-1].bytes // 2
+
+
 def _large_outputs(
     scop: Scop, statements: Sequence[Statement], machine: Machine, *, anew: bool = False
 ) -> tuple[str, ...]:
@@ -284,7 +289,7 @@ def _large_outputs(
     other half), and that none comes back to before what was written would have left it: a line that is stored past the
     caches has to be brought back. `anew`: in an order of their own, which may come back at any time to what is not met
     just once."""
-    most = machine.caches[-1].bytes // 2
+    most = least_past_caches(machine)
     names = {a.array for s in statements for a in s.accesses if a.write}
     return tuple(
         sorted(

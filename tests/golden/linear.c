@@ -38,8 +38,8 @@ if ((double)M * K < 160000) {
 #ifdef _OPENMP
       #pragma omp parallel for
 #endif
-      for (long c0 = 0; c0 < M; c0++) {
-        C[c0] = 0.0f;
+      for (long c0 = 0; c0 <= (M - 1) / 512; c0++) {
+        polydl_row_f32_2870302898(polydl_n_min(511, M - 512 * c0 - 1) + 1, &C[512 * c0]);
       }
 #ifdef _OPENMP
       #pragma omp parallel for
@@ -205,18 +205,18 @@ if (K < 220) {
 }
 }
 } else {
-if (K < 180) {
-if ((double)M * N < 59000) {
+if (K < 220) {
+if (N < 480) {
     {
       for (long c0 = 0; c0 <= (N - 1) / 1008; c0++) {
         for (long c1 = 0; c1 <= (K - 1) / 128; c1++) {
 #ifdef _OPENMP
-          #pragma omp parallel for collapse(2)
+          #pragma omp parallel for
 #endif
-          for (long c2 = 0; c2 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c2++) {
-            for (long c3 = 0; c3 <= (M - 1) / 45; c3++) {
-              for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c3); c4++) {
-                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c3 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c2), &A[K * (45 * c3 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c2], &C[N * (45 * c3 + 9 * c4) + 1008 * c0 + 48 * c2], K, N, polydl_n_min(128, K - 128 * c1), N);
+          for (long c2 = 0; c2 <= (M - 1) / 45; c2++) {
+            for (long c3 = 0; c3 <= polydl_n_min(20, (N - 1) / 48 - 21 * c0); c3++) {
+              for (long c4 = 0; c4 <= polydl_n_min(4, (M - 1) / 9 - 5 * c2); c4++) {
+                if (c1 == 0) polydl_mk_f32_9x48_kn_b0_3ac93d61(polydl_n_min(9, M - 45 * c2 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c3), &A[K * (45 * c2 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c3], &C[N * (45 * c2 + 9 * c4) + 1008 * c0 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N); else polydl_mk_f32_9x48_kn_b1_808d2e95(polydl_n_min(9, M - 45 * c2 - 9 * c4), polydl_n_min(48, N - 1008 * c0 - 48 * c3), &A[K * (45 * c2 + 9 * c4) + 128 * c1], &B[N * (128 * c1) + 1008 * c0 + 48 * c3], &C[N * (45 * c2 + 9 * c4) + 1008 * c0 + 48 * c3], K, N, polydl_n_min(128, K - 128 * c1), N);
               }
             }
           }

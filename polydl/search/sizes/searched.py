@@ -34,6 +34,7 @@ from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
 from polydl.schedule.resized import at_sizes as parts_at_sizes
+from polydl.search.fused_variants import least_past_caches
 from polydl.search.sizes.choose import Choice, Compared, asked, characters, choose, choose_by_times, losses
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, TimedSize, Timer, counted
 from polydl.search.sizes.decision_tree import SizeTree
@@ -202,7 +203,7 @@ def _scores(point: SizePoint, candidates: Sequence[Candidate], setting: Setting)
 
 def _streams_in_cache(scop: Scop, one: Candidate, machine: Machine) -> bool:
     streamed = [scop.arrays[name] for part in one.parts if part.rows is not None for name in part.rows.stream]
-    return any((a.layout.size or 0) * a.element.bytes <= machine.caches[-1].bytes for a in streamed)
+    return any((a.layout.size or 0) * a.element.bytes < least_past_caches(machine) for a in streamed)
 
 
 def _at(base: Base, point: SizePoint) -> SizePoint | None:
