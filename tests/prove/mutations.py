@@ -208,10 +208,14 @@ class Subject:
         return prove(self.origin, *texts, rewritten=self.variant.program), plain
 
 
+LARGER = {"lu": {"N": 120}}
+"""Sizes of programs that are not worth threads at those of the corpus."""
+
+
 def subjects(program: str, wanted: Sequence[str], size: int = 0) -> Iterator[Subject]:
     """The first offered variants of a program whose text has each of some words."""
     entry = catalogue()[program]
-    values = entry.sizes[size]
+    values = LARGER.get(program, entry.sizes[size])
     loaded = load(entry.path, options=OPTIONS, defines=entry.defines(values), sizes=entry.parameters(values))
     yield from subjects_of(program, loaded, wanted)
 
