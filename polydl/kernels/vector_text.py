@@ -191,12 +191,18 @@ def beside_one(value: Expr) -> Call | None:
     if not isinstance(value, Binary) or value.op != "+":
         return None
     for call, number in ((value.left, value.right), (value.right, value.left)):
-        one = number.operand if isinstance(number, Convert) else number
-        if isinstance(call, Call) and isinstance(one, Const) and literal_value(one.text) == 1:
+        if isinstance(call, Call) and _is_one(number):
             row = function_of(call.function)
             if row is not None and call.function == row.of(F32) and row.vector is not None and row.vector.plus_one:
                 return call
     return None
+
+
+def _is_one(value: Expr) -> bool:
+    """Whether it is 1 as a float, or as an integer that becomes one; with a double, C would add doubles."""
+    if isinstance(value, Convert):
+        return value.target is F32 and isinstance(value.operand, Const) and literal_value(value.operand.text) == 1
+    return isinstance(value, Const) and literal_value(value.text) == 1 and float_literal(value.text) in (None, F32)
 
 
 def _row(function: str, element: ElementType, *, fast: bool) -> Function | None:

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import polydl
 from polydl.base.resources import header_flags
 from polydl.kernels.short_functions import shortened as of_rounded
 from polydl.model.bfloat16 import widened
 from polydl.model.expr import Binary, Call, Conditional, Const, Load
 from polydl.model.types import F32
 from polydl.options import Options
+from polydl.pipeline import rank, with_fused
 from tests.compiling import run_compiler
 from tests.kernels.test_math import TARGETS, supported
 
@@ -61,8 +61,8 @@ void f(const {kind} X[{COUNT}], {kind} Y[{COUNT}])
 }}
 """
     options = Options(threads=1, machine="epyc-zen5", isa=isa)
-    ranking = polydl.rank(program, options=options)
-    made = next(v for v in polydl.pipeline.with_fused(ranking, options).variants if "polydl_row_" in v.region())
+    ranking = rank(program, options=options)
+    made = next(v for v in with_fused(ranking, options).variants if "polydl_row_" in v.region())
     return made.code()
 
 
@@ -82,6 +82,35 @@ def test_what_is_compared_is_exact() -> None:
     call = Call("expf", (Load(0),), F32)
     assert of_rounded(Conditional(Binary(">", Load(0), Const("2.0f")), Load(0), call)) == {call}
     assert not of_rounded(Conditional(Binary(">", call, Const("2.0f")), Load(0), call))
+
+
+@pytest.mark.parametrize(
+    ("value", "one"),
+    [
+        ("x * (1.0f + tanhf(x))", True),
+        ("x * (tanhf(x) + 1)", True),
+        ("x * ((float)1.0 + tanhf(x))", True),
+        ("x * (1.0 + tanhf(x))", False),
+        ("x * (tanhf(x) + (double)1)", False),
+        ("x * (1.0f - tanhf(x))", False),
+        ("x * (2.0f + tanhf(x))", False),
+    ],
+)
+def test_one_more_is_a_function_among_floats_alone(value: str, one: bool) -> None:
+    """Where C adds doubles, there is none."""
+    program = f"""#include <math.h>
+void f(const float X[{COUNT}], float Y[{COUNT}])
+{{
+    for (int i = 0; i < {COUNT}; i++) {{
+        float x = X[i];
+        Y[i] = {value};
+    }}
+}}
+"""
+    options = Options(threads=1, machine="epyc-zen5")
+    texts = [v.code() for v in with_fused(rank(program, options=options), options).variants]
+    steps = [text[text.index("_step(") :] for text in texts if "polydl_row_" in text]
+    assert any(re.search("polydl_f32_(one_plus_tanh|tanh_plus_one)", step) for step in steps) == one
 
 
 def test_floats_take_exact_functions() -> None:
