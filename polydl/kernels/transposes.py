@@ -313,6 +313,7 @@ def _turned(piece: Rectangle, body: Assignment, along: int) -> tuple[bool, bool]
 
 
 def _reads_target(piece: Rectangle) -> bool:
+    """Whether an iteration reads the element that it stores: a buffer in between does not hold it."""
     body = piece.statement.body
     assert isinstance(body, Assignment)
     return body.target_read is not None or any(piece.same[k] == piece.same[body.target] for k in loads(body.value))

@@ -163,6 +163,7 @@ def _with_cores(machine: Machine, root: Path, cpus: set[int]) -> Machine:
 
 
 def _with_share_of_guest(machine: Machine) -> Machine:
+    """With no more of the last cache than a virtual machine has for itself."""
     *inner, last = machine.caches
     most = GUEST_BYTES_PER_CORE * max(last.shared_by_cores, 1)
     return replace(machine, caches=(*inner, replace(last, bytes=min(last.bytes, most))))
