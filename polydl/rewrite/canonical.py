@@ -47,7 +47,7 @@ from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import in_place, lives_apart
 from polydl.rewrite.strips import strips
 from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
-from polydl.rewrite.temporaries import forward, results_of_blocks
+from polydl.rewrite.temporaries import forward, results_of_blocks, values_of_extremes
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.upwards import upwards
 from polydl.rewrite.widen import widen
@@ -120,7 +120,7 @@ def canonical(
         order += [widen] if reassociate else []
         order += [staircase]
         order += [around_products] if reassociate else []
-        order += [lambda one: partial(one, reassociate=reassociate)]
+        order += [lambda one: partial(one, reassociate=reassociate), values_of_extremes]
         order += [borders, interiors]
     steps: list[Step] = []
     refused: list[str] = []

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Rule, Step, applied
 from polydl.equations.substitution import inlined
+from polydl.model.accumulation import keeps, places
 from polydl.model.bf16_words import is_part_of_word
 from polydl.model.combiners import adds
 from polydl.model.contraction import in_lanes
@@ -149,6 +150,19 @@ def _in_blocks(scop: Scop, statement: Statement) -> bool:
     """Whether a microkernel keeps blocks of what a statement adds in registers: a product, or products one by one."""
     terms = products(scop, statement)
     return all(has_register_blocks(scop, one) for one in terms) if terms else has_register_blocks(scop, statement)
+
+
+def values_of_extremes(scop: Scop) -> Iterator[Step]:
+    """Substitute the scalars that only the search for one extreme reads, and what is kept of its last: such a search
+    has no parts of its result, and tests many values at once where none is on the way. Raises QuotaExceeded."""
+    for name in private_scalars(scop):
+        first, *reading = users(scop, name)
+        extremes = {one.extreme for s in reading for one in places(s) if one.last and one.extreme != name}
+        if len(extremes) == 1 and all(s.target.array in extremes or keeps(s) for s in reading):
+            step = substituted(scop, [first.name])
+            if step is not None and step.broken() is None:
+                yield step
+                scop = step.after
 
 
 def results_of_blocks(scop: Scop) -> Iterator[Step]:

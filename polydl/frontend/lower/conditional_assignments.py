@@ -8,6 +8,7 @@
     if (x > a) { b = a; a = x; } else if (x > b) b = x;     b = x > a ? a : x > b ? x : b;  a = x > a ? x : a;
     if (x > m) { s = s * f(m - x) + 1; m = x; } else s += f(x - m);     the same way
     if (x > 0) { t = f(x); y[i] = t; }      t = x > 0 ? f(x) : 0;  and the rest, of which only arms read t
+    if (u) { if (x > m) m = x; n++; }       m = u && x > m ? x : m;  n += u ? 1 : 0;
 
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
 have happened is made to scalars of the function, and to elements that the region stores to whatever the data are:
@@ -97,9 +98,25 @@ def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
             if len(others) < len(several):
                 return ()
         return _pairs(condition, then, others, state) or _either(condition, then, others, state)
+    if not then:
+        return _each(condition, items_of(node.iftrue), state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
     found = tuple(one for one in made if one is not None)
     return found if len(found) == len(made) else ()
+
+
+def _each(condition: Node, items: Sequence[Node], state: State) -> tuple[Node, ...]:
+    """`if (c) { if (a) x = e; y += f; }` as `if (c && a) x = e;` and `if (c) y += f;`; none where c may be another
+    behind one of them."""
+    made: list[Node] = []
+    for item in items:
+        if set(mentions(condition)) & {_target(one) for one in made if isinstance(one, c_ast.Assignment)}:
+            return ()
+        several = _choices(c_ast.If(copy.deepcopy(condition), item, None, item.coord), state) if item else ()
+        if not several or not all(isinstance(one, c_ast.Assignment) for one in several):
+            return ()
+        made += several
+    return tuple(made)
 
 
 def _only(node: Node) -> Node | None:
