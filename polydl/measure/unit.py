@@ -55,6 +55,12 @@ def size_guards(scop: Scop) -> tuple[Guard, ...]:
     return tuple(guard for guard in scop.guards if not guard.macro and guard.name not in scop.arrays)
 
 
+def _is_constant(declared: str) -> bool:
+    """Whether what is declared in front of a region is an integer with its value."""
+    before, _, value = declared.partition(" = ")
+    return bool(value) and not before.startswith("enum {") and "*" not in before
+
+
 def original_code(scop: Scop) -> Generated:
     """The region as it is written in the user's file, as a candidate."""
     return Generated((), scop.source.text[scop.region.start : scop.region.end])
@@ -95,7 +101,8 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
         parameters.append(f"{'int' if abs(guard.value) <= _INT_MAX else 'long'} {guard.name}")
         arguments.append(f"polydl_sizes[{i}]")
     # Constants of the function, which the extents of its arrays may name.
-    constants = [text for text in region.declared_outside if " = " in text and not text.startswith("enum ")]
+    # Pointers with a value count from those arrays.
+    constants = [text for text in region.declared_outside if _is_constant(text)]
     enumerators = [text for text in region.declared_outside if text.startswith("enum {")]
     for text in constants:
         declared, _, value = text.partition(" = ")

@@ -226,17 +226,22 @@ _PLAIN = (
 
 def value_before(variable: str, before: Sequence[Node], *, places: bool = False) -> Node | None:
     """The value that a variable is given in front of code, where it still is that value there; None where none is
-    found. Between the two may stand declarations, statements that set other variables, and returns. `places`: it may
-    be a place in an array."""
+    found. Between the two may stand declarations, statements that set other variables, steps, and returns. `places`: it
+    may be a place in an array."""
     changed: set[str] = set()
+    steps = 0
     for item in reversed(before):
         match item:
+            case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
+                changed.add(name)
+                steps += (1 if "+" in op else -1) * (name == variable)
+                continue
             case c_ast.Decl(name=name, init=value) if name == variable and not item.storage:
                 found = value
             case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=value) if name == variable:
                 found = value
             case c_ast.Decl() | c_ast.Assignment(lvalue=c_ast.ID()):
-                if variable in mentions(item) or any(isinstance(node, c_ast.FuncCall) for node in nodes(item)):
+                if variable in changed_names(item) or any(isinstance(node, c_ast.FuncCall) for node in nodes(item)):
                     return None
                 changed |= assigned_names(item)
                 continue
@@ -252,7 +257,10 @@ def value_before(variable: str, before: Sequence[Node], *, places: bool = False)
             or (places and (isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "&")))
             for node in nodes(found)
         )
-        return found if plain and found is not None and not changed & {variable, *mentions(found)} else None
+        if not plain or found is None or changed & {*mentions(found)}:
+            return None
+        made: Node = c_ast.Constant("int", str(abs(steps)), found.coord)
+        return c_ast.BinaryOp("+" if steps > 0 else "-", found, made, found.coord) if steps else found
     return None
 
 

@@ -142,8 +142,9 @@ class _Rewriting:
             elif known is not None:
                 self.still[name] = known
         where = items[0].coord
-        self.bases = {name: c_ast.ID(name, where) for name in self.outside}
-        counters = [self._counter(name, integer(0, where), where) for name in self.outside]
+        begins = {name: self.origins.get(name) or Given(c_ast.ID(name, where)) for name in self.outside}
+        self.bases = {name: place.base for name, place in begins.items()}
+        counters = [self._counter(name, offset_of(place, items[0]), where) for name, place in begins.items()]
         return [*counters, *self._statements(items)]
 
     def _named_outside(self) -> Iterable[str]:

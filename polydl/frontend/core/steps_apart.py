@@ -2,6 +2,7 @@
 
     *p++ = a * *q++;      *p = a * *q; p++; q++;
     y[++k] = x[i];        ++k; y[k] = x[i];
+    float v = *p++;       float v = *p; p++;
 
 A step is taken out where it surely happens and the statement names its variable nowhere else.
 """
@@ -19,7 +20,7 @@ from polydl.frontend.meaning.symbols import nodes
 
 
 def stepped_apart(body: Node) -> None:
-    """Take the steps out of the assignments of a function. The tree is changed."""
+    """Take the steps out of the assignments and declarations of a function. The tree is changed."""
     for node in list(nodes(body)):
         match node:
             case c_ast.Compound() if node.block_items is not None:
@@ -39,8 +40,8 @@ def _one(item: Node) -> Node:
 
 
 def _apart(statement: Node) -> list[Node]:
-    """An assignment with the steps in it before and behind it."""
-    steps = sure_steps(statement) if isinstance(statement, c_ast.Assignment) else []
+    """An assignment, or a declaration, with the steps in it before and behind it."""
+    steps = sure_steps(statement) if isinstance(statement, c_ast.Assignment | c_ast.Decl) else []
     if not steps:
         return [statement]
     before = [copy.copy(one) for one in steps if not one.op.startswith("p")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from pycparser import c_ast
@@ -410,15 +411,24 @@ def _scop(
 
 
 def _pointers_outside(found: Found, used: frozenset[str]) -> tuple[str, ...]:
-    """The declarations of pointers that the region as it is written needs, and no access goes through."""
-    named = sorted({name for item in found.items for name in mentions(item)} - used)
-    symbols = [found.scope.find(name) for name in named]
-    pointers = [
-        one.node
-        for one in symbols
-        if one is not None and one.storage is Storage.LOCAL and one.levels and one.levels[0].pointer
-    ]
-    return tuple(text_of(one) for one in pointers)
+    """The declarations of pointers that the region as it is written needs, and no access goes through, each with the
+    value that it has there, where that is known, behind those that this is made of."""
+    made: dict[str, str] = {}
+
+    def declare(name: str) -> None:
+        symbol = found.scope.find(name)
+        if name in made or name in used or symbol is None or symbol.storage is not Storage.LOCAL:
+            return
+        if symbol.levels and symbol.levels[0].pointer:
+            node = copy(symbol.node)
+            node.init = value_before(name, found.before, places=True) or node.init
+            for other in sorted(set(mentions(node.init)) if node.init else ()):
+                declare(other)
+            made[name] = text_of(node)
+
+    for name in sorted({name for item in found.items for name in mentions(item)}):
+        declare(name)
+    return tuple(made.values())
 
 
 def _is_wide_unsigned(symbol: Symbol | None) -> bool:
