@@ -98,8 +98,8 @@ def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
             if len(others) < len(several):
                 return ()
         return _pairs(condition, then, others, state) or _either(condition, then, others, state)
-    if not then:
-        return _each(condition, items_of(node.iftrue), state)
+    if not then and len(items := items_of(node.iftrue)) > 1:
+        return _each(condition, items, state)
     made = [_alone(condition, one, state) for one in _in_order(condition, then)]
     found = tuple(one for one in made if one is not None)
     return found if len(found) == len(made) else ()
@@ -112,7 +112,7 @@ def _each(condition: Node, items: Sequence[Node], state: State) -> tuple[Node, .
     for item in items:
         if set(mentions(condition)) & {_target(one) for one in made if isinstance(one, c_ast.Assignment)}:
             return ()
-        several = _choices(c_ast.If(copy.deepcopy(condition), item, None, item.coord), state) if item else ()
+        several = _choices(c_ast.If(copy.deepcopy(condition), item, None, item.coord), state)
         if not several or not all(isinstance(one, c_ast.Assignment) for one in several):
             return ()
         made += several
