@@ -113,6 +113,11 @@ def _as_float(value: Expr) -> bool:
             return False
 
 
+def is_truth(value: Expr) -> bool:
+    """Whether an expression is 1 or 0, what C makes of a condition."""
+    return isinstance(value, Binary | Unary) and value.op in (*TRUTHS, "!")
+
+
 def literal(value: Expr) -> str | None:
     match value:
         case Const(text):

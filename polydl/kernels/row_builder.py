@@ -5,7 +5,7 @@ Values pass from statement to statement in registers, and an element that severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from polydl.kernels.innermost import Argument, Innermost, Printed
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, register
 from polydl.kernels.narrow_values import stored_value
 from polydl.kernels.scalar_text import scalar_text
-from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.kernels.vector_text import COMPARISONS, NotVectorised, Vectors
 from polydl.kernels.whole_text import Whole, worst_text
 from polydl.kernels.window_sums import WindowSum, window_operands, window_sum
 from polydl.model import isl
@@ -23,18 +23,22 @@ from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping, adds
 from polydl.model.expr import (
     AffineValue,
+    Binary,
     Call,
     Conditional,
+    Const,
     Convert,
     Expr,
     Gather,
+    Load,
+    Unary,
     affine_values,
     every_part,
     loads,
     sure_loads,
 )
 from polydl.model.scop import Access, Assignment
-from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
+from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType, integer_literal
 from polydl.target.isa import lanes_name
 
 APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
@@ -66,6 +70,17 @@ class RowArgument:
         return f"{'' if self.written else 'const '}{self.element} *{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """`use[j] != 0`, a condition on an element of another type than the lanes'."""
+
+    access: int
+    element: ElementType
+    op: str
+    than: str
+    """A literal that the type holds."""
+
+
 @dataclass(slots=True)
 class RowBuilder:
     """The lines of one row, statement by statement."""
@@ -87,6 +102,10 @@ class RowBuilder:
     """Plain C that does what `lines` do, in column j."""
     narrow: bool = False
     """Whether it converts (kernels.narrow_text)."""
+    masks: dict[tuple[str, ElementType], None] = field(default_factory=dict)
+    """Comparisons of elements of other types than the lanes', and these types."""
+    widened: dict[ElementType, None] = field(default_factory=dict)
+    """Other types of integers that are made as long as the lanes."""
     sums: list[Sum] = field(default_factory=list)
     """The functions of sums inside of the row."""
     windows: list[WindowSum] = field(default_factory=list)
@@ -114,10 +133,13 @@ class RowBuilder:
         """How the right-hand side of a statement is printed."""
         if self.narrow:
             return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
+        conditions = {
+            "uniform": lambda condition: self._uniform(at, condition),
+            "masked": lambda condition: self._masked(at, condition),
+        }
         if self.element.is_int:
-            return Whole(self.element, load, uniform=lambda condition: self._uniform(at, condition))
-        fast = self.where.options.fast_math
-        return Vectors(self.element, load, fast, uniform=lambda condition: self._uniform(at, condition))
+            return Whole(self.element, load, **conditions)
+        return Vectors(self.element, load, self.where.options.fast_math, **conditions)
 
     def _uniform(self, at: int, condition: Expr) -> str | None:
         """C of a condition on elements of other types than the lanes' that no column moves or changes; None: it is
@@ -136,14 +158,47 @@ class RowBuilder:
         accesses = self.piece.statements[at].accesses
         return all(self.move(at, i) == 0 and accesses[i].array not in changed for i in loads(condition))
 
+    def _mask(self, at: int, condition: Expr) -> Mask | None:
+        """A condition that compares what each column reads of another type than the lanes' with a literal."""
+        match condition:
+            case Load(access):
+                op, than = "!=", "0"
+            case Binary(op, Load(access), Const(than)) if op in COMPARISONS:
+                pass
+            case _:
+                return None
+        held, written = self.held(at, access), {a.array for s in self.piece.statements for a in s.accesses if a.write}
+        number = integer_literal(than) if held.is_int else None
+        exact = number is not None and held.minimum <= number[0] <= held.maximum
+        wide = held.bytes < self.element.bytes or (held.bytes == self.element.bytes and not held.unsigned)
+        if not exact or not wide or held is self.element or at in self.piece.inner:
+            return None
+        if self.move(at, access) != 1 or self.piece.statements[at].accesses[access].array in written:
+            return None
+        return Mask(access, held, op, than)
+
+    def _masked(self, at: int, condition: Expr) -> str | None:
+        """C of the lanes for which a mask holds; None: the condition is none."""
+        mask = self._mask(at, condition)
+        if mask is None:
+            return None
+        self.masks.setdefault((mask.op, mask.element))
+        self.widened.setdefault(mask.element)
+        name = self.argument(at, mask.access, pointer=True).name
+        return (
+            f"{self.vector}_{COMPARISONS[mask.op]}_{mask.element.name}({name} + polydl_column, {mask.than}, part, cut)"
+        )
+
     def beside_lanes(self, at: int) -> frozenset[int]:
-        """The accesses that a statement only asks for in conditions that stay in all columns."""
+        """The accesses that a statement only asks for in conditions that stay in all columns, or in masks."""
         body = self.piece.statements[at].body
         assert isinstance(body, Assignment)
         asked: list[int] = []
         for part in every_part(body.value):
             if isinstance(part, Conditional) and self._stays(at, part.condition):
                 asked += loads(part.condition)
+            elif isinstance(part, Conditional):
+                asked += [mask.access for one in _atoms(part.condition) if (mask := self._mask(at, one)) is not None]
         every = list(loads(body.value))
         return frozenset(i for i in asked if every.count(i) == asked.count(i))
 
@@ -183,7 +238,8 @@ class RowBuilder:
         move, held = self.move(at, access), self.held(at, access)
         if move == 0:
             name = self.argument(at, access, pointer=False).name
-            return f"{self.vector}_all({name})" if held is self.element else everywhere(held, name), name
+            lanes = held is self.element or self.element.is_int
+            return f"{self.vector}_all({name})" if lanes else everywhere(held, name), name
         steps = self.steps(at, access)
         if move != 1 and self.piece.inner and self.narrow and steps is not None and held in APART:
             # A load for each lane: beside a sum for each of them it is little.
@@ -196,6 +252,9 @@ class RowBuilder:
         if move != 1:
             raise NotVectorised(f"{read.array} moves by {move} elements")
         name = self.argument(at, access, pointer=True).name
+        if held is not self.element and self.element.is_int:
+            self.widened.setdefault(held)
+            return f"({self.vector}){self.vector}_widened_{held.name}({name} + polydl_column, part, cut)", f"{name}[j]"
         if held is not self.element:
             return fetched(held, f"{name} + polydl_column"), f"{name}[j]"
         return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"
@@ -248,7 +307,10 @@ class RowBuilder:
             body = replace(body, value=stored_value(body, lambda access: self.held(at, access)))
         target, move = statement.target, self.move(at, body.target)
         asked = () if self.narrow else (i for i in self.beside_lanes(at) if self.held(at, i) is not self.element)
-        plain = {i: self.argument(at, i, pointer=False).name for i in asked}
+        plain = {}
+        for i in asked:
+            moves = self.move(at, i) != 0
+            plain[i] = f"{self.argument(at, i, pointer=moves).name}{'[j]' * moves}"
 
         def load(access: int) -> str:
             vector, plain[access] = self.load(at, access)
@@ -262,6 +324,8 @@ class RowBuilder:
             raise NotVectorised(f"{statement.name} finds nothing")
         if move not in (0, 1):
             raise NotVectorised(f"{target.array} moves by {move} elements")
+        if self.element.is_int and self.held(at, body.target) is not self.element:
+            raise NotVectorised(f"{self.element}s as {self.held(at, body.target)}s")
         value = vectors.text(body.value)
         written = scalar_text(body.value, plain.__getitem__)
         if body.op != "=":
@@ -548,6 +612,17 @@ class RowBuilder:
         }
         if any(a.x for a in self.accumulators) and written & read:
             raise NotVectorised("a row that changes what it finds the first zero in")
+
+
+def _atoms(condition: Expr) -> Iterator[Expr]:
+    """What a condition joins."""
+    match condition:
+        case Binary("&&" | "||", left, right):
+            yield from (*_atoms(left), *_atoms(right))
+        case Unary("!", operand):
+            yield from _atoms(operand)
+        case _:
+            yield condition
 
 
 def _first(row: Combiner) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.kernels.accumulators import MOST_TOGETHER, together
@@ -21,12 +21,12 @@ from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import narrow_prologue
 from polydl.kernels.narrow_values import SMALL, converts, row_element, takes_bits
 from polydl.kernels.row_builder import RowArgument, RowBuilder, continued_by
-from polydl.kernels.vector_text import NotVectorised, math_prologue, own_prologues, uses_functions
+from polydl.kernels.vector_text import COMPARISONS, NotVectorised, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
 from polydl.model.combiners import SUM, adds
 from polydl.model.expr import Binary, affine_values
 from polydl.model.scop import Assignment, Statement
-from polydl.model.types import F32, ElementType
+from polydl.model.types import F32, I32, ElementType
 from polydl.target.instructions import RATE, arithmetic, vector_cycles
 from polydl.target.isa import ROW_TYPES, VECTOR_TYPES, WHOLE_TYPES, Isa, isa, lanes_name, written
 
@@ -95,7 +95,9 @@ class GeneralRow(OfRows):
             widest = row_element(types)
         widest = F32 if words else widest
         built = RowBuilder(piece, piece.printed, widest, narrow=words or converts(types) or (bits and widest is F32))
-        if (types != {widest} and (not built.narrow or keeping)) or widest not in ROW_TYPES:
+        widened = widest is I32 and all(t is I32 or (t.is_int and t.bytes < I32.bytes) for t in types)
+        several = types != {widest} and not widened
+        if (several and not built.narrow) or (types != {widest} and keeping) or widest not in ROW_TYPES:
             return ()
         try:
             for at in range(len(piece.statements)):
@@ -248,11 +250,23 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
     sums = (*(one.text for one in builder.sums), *(one.text for one in builder.windows))
     before = (*before, *([sums_prologue()] if sums else []), *sums)
+    before = (*before, *_widening(builder))
     scan = environment().get_template("row_scan.c.j2")
     before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )
+
+
+def _widening(builder: RowBuilder) -> Iterator[str]:
+    """What makes integers of other types as long as the lanes, and compares those, with include guards."""
+    t = builder.element
+    signed = next(row.c for row in WHOLE_TYPES if row.bytes == t.bytes and not row.unsigned)
+    for of in builder.widened:
+        yield environment().get_template("row_widened.c.j2").render(t=t, m=of, lanes=lanes_name(t), signed=signed)
+    for op, of in builder.masks:
+        template = environment().get_template("row_masks.c.j2")
+        yield template.render(t=t, m=of, op=op, name=COMPARISONS[op], lanes=lanes_name(t), signed=signed)
 
 
 def row_prologue(element: ElementType, long: str = "") -> tuple[str, ...]:

@@ -38,7 +38,7 @@ SHORT_ULPS = 82
 """Largest error of the functions of fp32 by shorter polynomials (`Vector.short`), in units in the last place: less than
 a hundredth of a unit of a half, so that a result that is rounded to one is within 0.51 units of the exact one."""
 
-_COMPARISONS: Mapping[str, str] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+COMPARISONS: Mapping[str, str] = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 class NotVectorised(Exception):
@@ -69,6 +69,8 @@ class Vectors:
     """The variables of vectors that hold parts of the expression already."""
     uniform: Callable[[Expr], str | None] = lambda _: None
     """C of a condition that is the same in all lanes and is asked once for them; None: lanes are compared."""
+    masked: Callable[[Expr], str | None] = lambda _: None
+    """C of the lanes for which a condition on elements of another type holds; None: it is another condition."""
 
     @property
     def prefix(self) -> str:
@@ -172,16 +174,18 @@ class Vectors:
 
     def test(self, condition: Expr) -> str:
         """C text of the lanes in which a condition holds. Raises NotVectorised."""
+        if (found := self.masked(condition)) is not None:
+            return found
         match condition:
-            case Binary(op, left, right) if op in _COMPARISONS:
-                return f"{self.prefix}_{_COMPARISONS[op]}({self.compared(left)}, {self.compared(right)})"
+            case Binary(op, left, right) if op in COMPARISONS:
+                return f"{self.prefix}_{COMPARISONS[op]}({self.compared(left)}, {self.compared(right)})"
             case Binary("&&" | "||" as op, left, right):
                 name = "and" if op == "&&" else "or"
                 return f"{self.prefix}_{name}({self.test(left)}, {self.test(right)})"
             case Unary("!", operand):
                 return f"{self.prefix}_not({self.test(operand)})"
             case Call(function, (x,)) if (row := function_of(function)) is not None and row.itself:
-                return f"{self.prefix}_{_COMPARISONS[row.itself]}({self.compared(x)}, {self.compared(x)})"
+                return f"{self.prefix}_{COMPARISONS[row.itself]}({self.compared(x)}, {self.compared(x)})"
             case _:
                 raise NotVectorised("a condition that is no comparison")
 

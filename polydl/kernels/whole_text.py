@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polydl.kernels.narrow_values import is_truth
 from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.model.combiners import Combiner
 from polydl.model.conversions import explicit
@@ -50,6 +51,8 @@ class Whole(Vectors):
                 return self._conditional(condition, then, otherwise)
             case Convert(_, target, operand) if target is self.element:
                 return self.text(operand)
+            case Binary() | Unary() if is_truth(value):
+                return f"({self.prefix})({self.test(value)} & 1)"
         raise NotVectorised("an operation on integers")
 
     def constant(self, number: int) -> str:
@@ -70,6 +73,8 @@ class Whole(Vectors):
         match value:
             case Load():
                 return True
+            case Binary() | Unary() if is_truth(value):
+                return True
             case Conditional(_, then, otherwise):
                 return self.is_exact(then) and self.is_exact(otherwise)
             case Unary("+", operand):
@@ -83,8 +88,7 @@ class Whole(Vectors):
 
     def test(self, condition: Expr) -> str:
         """C text of the lanes in which a condition holds. Raises NotVectorised."""
-        compares = isinstance(condition, Binary) and condition.op in ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
-        if compares or (isinstance(condition, Unary) and condition.op == "!"):
+        if is_truth(condition) or self.masked(condition) is not None:
             return Vectors.test(self, condition)
         return f"{self.prefix}_ne({self.compared(condition)}, {self.prefix}_zero())"
 
