@@ -170,6 +170,8 @@ class RowBuilder:
         held, written = self.held(at, access), {a.array for s in self.piece.statements for a in s.accesses if a.write}
         number = integer_literal(than) if held.is_int else None
         exact = number is not None and held.minimum <= number[0] <= held.maximum
+        if self.element is I32 and held.bytes < I32.bytes:
+            return None  # it is made an int as C does
         wide = held.bytes < self.element.bytes or (held.bytes == self.element.bytes and not held.unsigned)
         if not exact or not wide or held is self.element or at in self.piece.inner:
             return None
@@ -180,7 +182,7 @@ class RowBuilder:
     def _masked(self, at: int, condition: Expr) -> str | None:
         """C of the lanes for which a mask holds; None: the condition is none."""
         mask = self._mask(at, condition)
-        if mask is None:
+        if mask is None or mask.access not in self.beside_lanes(at):
             return None
         self.masks.setdefault((mask.op, mask.element))
         self.widened.setdefault(mask.element)
