@@ -256,7 +256,7 @@ class RowBuilder:
         name = self.argument(at, access, pointer=True).name
         if held is not self.element and self.element.is_int:
             self.widened.setdefault(held)
-            return f"({self.vector}){self.vector}_widened_{held.name}({name} + polydl_column, part, cut)", f"{name}[j]"
+            return f"{self.vector}_widened_{held.name}({name} + polydl_column, part, cut)", f"{name}[j]"
         if held is not self.element:
             return fetched(held, f"{name} + polydl_column"), f"{name}[j]"
         return f"POLYDL_FETCH({name} + polydl_column)", f"{name}[j]"

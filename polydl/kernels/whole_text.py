@@ -52,7 +52,7 @@ class Whole(Vectors):
             case Convert(_, target, operand) if target is self.element:
                 return self.text(operand)
             case Binary() | Unary() if is_truth(value):
-                return f"({self.prefix})({self.test(value)} & 1)"
+                return f"{self.prefix}_truth({self.test(value)})"
         raise NotVectorised("an operation on integers")
 
     def constant(self, number: int) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from pycparser import c_ast
@@ -16,8 +17,9 @@ from polydl.frontend.text.pragmas import find_pragmas
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText
 from polydl.kernels.microkernel import MOST_CASES
+from polydl.kernels.vector_text import COMPARISONS
 from polydl.model.scop import BlackBox, Scop
-from polydl.model.types import I32
+from polydl.model.types import BOOL, I32
 from polydl.prove.integers import Unreadable
 from polydl.prove.stated_sums import StatedSum, sharing, stated_sums
 from polydl.target.isa import ISAS, ROW_TYPES, WHOLE_TYPES, Isa, lanes_name, narrow_lanes
@@ -157,6 +159,10 @@ def head(prefix: str, isa: Isa | None) -> str:
     for element in WHOLE_TYPES:
         name = lanes_name(element)
         found += f"#define POLYDL_{name.upper()}\ntypedef {element.c} polydl_{name};\ntypedef int polydl_{name}_part;\n"
+    for of, among in product((BOOL, *WHOLE_TYPES), ROW_TYPES):
+        found += f"#define POLYDL_WIDENED_{lanes_name(among).upper()}_{of.name.upper()}\n"
+        for test in COMPARISONS.values():
+            found += f"#define POLYDL_MASK_{lanes_name(among).upper()}_{test.upper()}_{of.name.upper()}\n"
     return re.sub(r"\bpolydl_", prefix, re.sub(r"\bPOLYDL_", prefix.upper(), found))
 
 

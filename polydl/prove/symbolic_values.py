@@ -11,7 +11,7 @@ from pycparser import c_ast, c_generator
 
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import FUNCTIONS
-from polydl.model.types import F32, F64, U32, spelled
+from polydl.model.types import F32, F64, I32, TYPES, U32, spelled
 from polydl.prove.integers import ZERO, Affine, Unreadable, affine, product
 from polydl.prove.printed_program import Bounds, Pointer
 
@@ -159,6 +159,8 @@ LANE_BY_LANE = (
 _VECTOR = re.compile(r"polydl\d*_([fi]\d\d|[iu]\d+s)(?:x\d+)?_(\w+)")
 """Functions of a vector, or of one with fewer lanes (`x8`): what they do is asked of one lane."""
 _NARROW_LOAD = re.compile(r"load_[a-z]+\d+(_part)?")
+_WIDENED = re.compile(rf"(widened|{'|'.join(TESTS)})_([a-z]+\d*)")
+"""An integer of another type in a lane, and what it is compared with."""
 _CONVERSION = re.compile(r"convert_[a-z]+\d+_([a-z]+\d+)")
 
 
@@ -352,6 +354,12 @@ def _vector(name: str, suffix: str, arguments: list[Any], env: Mapping[str, Any]
     """One lane of what a function of the vector prologues computes. Raises Unreadable."""
     if name in ("load", "load_part") or _NARROW_LOAD.fullmatch(name):
         return Load(pointer(arguments[0], env, strides))
+    if (widened := _WIDENED.fullmatch(name)) is not None:
+        does, held = widened.groups()
+        loaded: Symbol = Load(pointer(arguments[0], env, strides))
+        if held != I32.name and next(row for row in TYPES if row.name == held).bytes <= I32.bytes:
+            loaded = Operation(conversion(I32.name), (loaded,))  # what C makes of it
+        return loaded if does == "widened" else Operation(TESTS[does], (loaded, Literal(arguments[1].value)))
     if re.fullmatch(r"all_[a-z]+\d+", name) and isinstance(arguments[0], c_ast.UnaryOp):  # the address of a parameter
         return symbol(arguments[0].expr, env, strides)
     if name in ("i32_all", "u32_all"):
