@@ -32,7 +32,7 @@ def written(tmp_path: Path, body: str, **sizes: int) -> object:
          "[n] -> { S0[i] -> y[i] : 0 <= i < n }"),
         ("int k = 0; for (int i = 0; i < n; i++) for (int j = 0; j < 4; j++) y[k++] = x[i];",
          "[n] -> { S0[i, j] -> y[i, j] : 0 <= i < n and 0 <= j < 4 }"),
-        (f"float *p = y; {LOOP} *p++ = x[i];", "[n] -> { S0[i] -> p[i] : 0 <= i < n }"),
+        (f"float *p = y; {LOOP} *p++ = x[i];", "[n] -> { S0[i] -> y[i] : 0 <= i < n }"),
         (f"{LOOP} {{ *y = x[i]; y += 2; }}", "[n] -> { S0[i] -> y[i, 0] : 0 <= i < n }"),
         ("for (int i = 0; i < n; i++, y++) y[1] = x[i];", "[n] -> { S0[i] -> y[1 + i] : 0 <= i < n }"),
         (f"{LOOP} {{ float *p = y + i; for (int j = 0; j < 3; j++) *p++ += x[j]; }}",
