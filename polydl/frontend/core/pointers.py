@@ -149,9 +149,14 @@ class _Rewriting:
 
     def _named_outside(self) -> Iterable[str]:
         for name in dict.fromkeys(name for item in self.found.items for name in mentions(item)):
-            symbol = self.found.scope.find(name)
-            if symbol is not None and symbol.levels and symbol.levels[0].pointer and symbol.storage is Storage.LOCAL:
+            if self._points(name):
                 yield name
+
+    def _points(self, name: str) -> bool:
+        """Whether a name is a pointer that the function declares in front of the region."""
+        symbol = self.found.scope.find(name)
+        pointer = symbol is not None and bool(symbol.levels) and symbol.levels[0].pointer
+        return pointer and symbol is not None and symbol.storage is Storage.LOCAL
 
     def _known_before(self, name: str) -> Given | None:
         """Where a pointer of the function points in front of the region, in terms of what the region does not change
@@ -163,6 +168,10 @@ class _Rewriting:
             value = getattr(symbol.node, "init", None) if symbol is not None and name not in changed else None
             if value is None or changed & {*mentions(value)}:
                 return None
+        for other in mentions(value):
+            if other not in (*self.outside, *self.still) and self._points(other) and other != name:
+                behind = self._known_before(other)
+                self.still |= {} if behind is None else {other: behind}
         known = self._place(value)
         if known is None or has_address_taken(function, name):
             return None
