@@ -37,6 +37,7 @@ def scop(folder: Path, body: str, head: str = HEAD) -> Scop:
         ("double *p = a + 2; while (p != &a[n]) { *p = *b++; p++; }", "[n] -> { [i0] : 2 <= i0 < n }"),
         ("double *p = a; p++; while (p < a + n) *p++ = *b++;", "[n] -> { [i0] : 1 <= i0 < n }"),
         ("double *e = a + n, *p = e; while (p > a) *--p = 1;", "[n] -> { [i0] : 0 <= i0 < n }"),
+        ("double *q = a, *p = q + 1; while (p != a + n) *p++ += *q++;", "[n] -> { [i0] : 1 <= i0 < n }"),
         ("double *p = a + n; while (p > a) *--p = 1;", "[n] -> { [i0] : 0 <= i0 < n }"),
         ("double *p; p = a + 2 * n; p--; while (p != a) { *p = 1; p--; }", "[n] -> { [i0] : 0 < i0 < 2n }"),
         ("double *p, *e; for (p = a, e = p + n; p != e; ++p) *p *= 2;", "[n] -> { [i0] : 0 <= i0 < n }"),

@@ -16,7 +16,14 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.core.tree_parts import items_of
-from polydl.frontend.meaning.liveness import assigned_names, changed_names, jumps, leaves, returns
+from polydl.frontend.meaning.liveness import (
+    assigned_names,
+    changed_names,
+    has_address_taken,
+    jumps,
+    leaves,
+    returns,
+)
 from polydl.frontend.meaning.symbols import mentions, nodes
 
 STEPS = ("p++", "++", "p--", "--")
@@ -241,7 +248,9 @@ def value_before(variable: str, before: Sequence[Node], *, places: bool = False)
             case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=value) if name == variable:
                 found = value
             case c_ast.Decl() | c_ast.Assignment(lvalue=c_ast.ID()):
-                if variable in changed_names(item) or any(isinstance(node, c_ast.FuncCall) for node in nodes(item)):
+                if variable in changed_names(item) or has_address_taken(item, variable):
+                    return None
+                if any(isinstance(node, c_ast.FuncCall) for node in nodes(item)):
                     return None
                 changed |= assigned_names(item)
                 continue
@@ -257,7 +266,7 @@ def value_before(variable: str, before: Sequence[Node], *, places: bool = False)
             or (places and (isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "&")))
             for node in nodes(found)
         )
-        if not plain or found is None or changed & {*mentions(found)}:
+        if not plain or found is None or {variable, *changed} & {*mentions(found)}:
             return None
         made: Node = c_ast.Constant("int", str(abs(steps)), found.coord)
         return c_ast.BinaryOp("+" if steps > 0 else "-", found, made, found.coord) if steps else found

@@ -114,8 +114,6 @@ class _Rewriting:
     """By pointer, what it counts from at the moment; None: that is not known."""
     still: dict[str, Given] = field(default_factory=dict)
     """Where pointers point that do not move."""
-    origins: dict[str, Given] = field(default_factory=dict)
-    """By the text of a base, where that points, in terms of another."""
     scope: Scope = field(init=False)
     directions: dict[str, int] = field(default_factory=dict)
     """1 or -1 by pointer, in the condition of a loop that steps it; empty elsewhere."""
@@ -135,14 +133,12 @@ class _Rewriting:
     def region(self) -> list[Node]:
         """The statements that the region becomes."""
         items = self.found.items
+        where = items[0].coord
+        begins = {name: Given(c_ast.ID(name, where)) for name in self.outside}
         for name in self._named_outside():
             known = self._known_before(name)
-            if known is not None and name in self.outside:
-                self.origins[name] = known
-            elif known is not None:
-                self.still[name] = known
-        where = items[0].coord
-        begins = {name: self.origins.get(name) or Given(c_ast.ID(name, where)) for name in self.outside}
+            if known is not None:
+                (begins if name in self.outside else self.still)[name] = known
         self.bases = {name: place.base for name, place in begins.items()}
         counters = [self._counter(name, offset_of(place, items[0]), where) for name, place in begins.items()]
         return [*counters, *self._statements(items)]
@@ -169,7 +165,7 @@ class _Rewriting:
             if value is None or changed & {*mentions(value)}:
                 return None
         for other in mentions(value):
-            if other not in (*self.outside, *self.still) and self._points(other) and other != name:
+            if other not in (name, *self.still) and self._points(other):
                 behind = self._known_before(other)
                 self.still |= {} if behind is None else {other: behind}
         known = self._place(value)
@@ -357,19 +353,12 @@ class _Rewriting:
         if one is None or other is None:
             return None
         if written(one.base) != written(other.base):
-            one, other = (self._from_origin(place, node) for place in (one, other))
-        if written(one.base) != written(other.base):
             return None
         op = node.op
         if op == "!=":
             way = self.directions.get(root_of(left), 0) or -self.directions.get(root_of(right), 0)
             op = "<" if way > 0 else ">" if way < 0 else op
         return c_ast.BinaryOp(op, offset_of(one, node), offset_of(other, node), node.coord)
-
-    def _from_origin(self, place: Given, node: Node) -> Given:
-        """A place that counts from a pointer of the region's as one that counts from where that points at first."""
-        origin = self.origins.get(written(place.base))
-        return place if origin is None else further(origin, place.at, "+", node)
 
     def _moves(self, pointer: Node) -> bool:
         """Whether an expression is a pointer that moves, or so far behind it."""
