@@ -53,7 +53,7 @@ FUNCTIONS = {
 }  # fmt: skip
 NONE = {
     "a loop": "static int f(int n) { int s = 0; for (int i = 0; i < (n & 7); i++) s += i; return s; }",
-    "an effect inside": "static int f(int a) { int b = a++; return b; }",
+    "an effect inside": "static int f(int a) { int b = (a = 3); return a + b; }",
     "half": "static _Float16 f(_Float16 a) { return a * a; }",
     "too long": "static int f(int a) { " + "a = a * a + a;" * 12 + " return a; }",
     "a name twice": "static int f(int a) { if (a > 0) { int b = a; a = b; } { int b = 3; a += b; } return a; }",

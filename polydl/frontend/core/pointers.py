@@ -115,6 +115,8 @@ class _Rewriting:
     still: dict[str, Given] = field(default_factory=dict)
     """Where pointers point that do not move."""
     scope: Scope = field(init=False)
+    shared: frozenset[str] = frozenset()
+    """What the pointers that are declared in front of the region point into where it begins."""
     directions: dict[str, int] = field(default_factory=dict)
     """1 or -1 by pointer, in the condition of a loop that steps it; empty elsewhere."""
 
@@ -140,6 +142,7 @@ class _Rewriting:
             if known is not None:
                 (begins if name in self.outside else self.still)[name] = known
         self.bases = {name: place.base for name, place in begins.items()}
+        self.shared = frozenset(root_of(place.base) for place in begins.values())
         counters = [self._counter(name, offset_of(place, items[0]), where) for name, place in begins.items()]
         return [*counters, *self._statements(items)]
 
@@ -361,8 +364,10 @@ class _Rewriting:
         return c_ast.BinaryOp(op, offset_of(one, node), offset_of(other, node), node.coord)
 
     def _moves(self, pointer: Node) -> bool:
-        """Whether an expression is a pointer that moves, or so far behind it."""
-        return root_of(pointer) in self.at
+        """Whether an expression is a pointer that moves, or one into the same array as one of those, or so far behind
+        it."""
+        root = root_of(pointer)
+        return root in self.at or (root in self.still and root_of(self.still[root].base) in self.shared)
 
     def _base(self, name: str) -> Node:
         base = self.bases.get(name)
