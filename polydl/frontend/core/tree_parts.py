@@ -42,6 +42,11 @@ def replaced(node: Node, known: Mapping[str, Node]) -> Node:
     return mapped(node, lambda inner: replaced(inner, known))
 
 
+def assigned_value(node: c_ast.Assignment) -> Node:
+    """What an assignment stores: `x + 1` of `x += 1`."""
+    return node.rvalue if node.op == "=" else c_ast.BinaryOp(node.op[:-1], node.lvalue, node.rvalue, node.coord)
+
+
 def text_of(node: Node) -> str:
     """C text of a tree."""
     return str(c_generator.CGenerator().visit(node))

@@ -14,12 +14,12 @@ import ast as python_ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from typing import Protocol
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.ctypes import CType, OtherType
+from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
 from polydl.model.types import BOOL, I32, U64, ElementType, common, integer_literal, promoted, spelled
@@ -67,26 +67,58 @@ class Value:
         return None
 
 
-class Symbols(Protocol):
-    """Where the evaluator looks identifiers up."""
+class Symbols:
+    """What identifiers mean in expressions: here, what is constant in a scope."""
 
-    in_value: bool
+    in_value = False
     """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.evaluator = Evaluator(self)
 
     def integer(self, node: c_ast.ID) -> Value:
         """Value of the identifier `node`. Raises NotAffine."""
+        found = self.scope.find(node.name)
+        if found is None or found.integer is None or found.value is None:
+            raise NotAffine(f"'{node.name}' is not constant", node)
+        return number(found.value, found.integer)
 
     def address(self, node: c_ast.ID) -> Value:
         """Its value modulo 2^64 (`Evaluator.address`). Raises NotAffine."""
+        return self.integer(node)
 
     def size_of(self, node: Node) -> int | None:
-        """sizeof of a type or expression, in bytes; None when unknown."""
+        """sizeof of an arithmetic type, scalar or element, or of an array of so many of them, in bytes; None of what is
+        something else, or not known."""
+        below = 0
+        while isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
+            node = node.name if isinstance(node, c_ast.ArrayRef) else node.expr
+            below += 1
+        pointer = False
+        if isinstance(node, c_ast.Typename):
+            ctype, levels, _, _ = self.scope.resolve(node)
+        elif isinstance(node, c_ast.ID) and (found := self.scope.find(node.name)) is not None:
+            ctype, levels, pointer = found.ctype, found.levels, found.decays and not below
+        else:
+            return None
+        size = 0 if pointer or len(levels) < below else ctype.bytes
+        for level in levels[below:]:
+            try:
+                extent = None if level.extent is None else self.evaluator.value(level.extent, universe()).constant
+            except NotAffine:
+                extent = None
+            size *= extent or 0
+        return size or None
 
     def type_of(self, node: Node) -> CType:
-        """The type that a Typename node names."""
+        """The type that a Typename names."""
+        ctype, levels, _, _ = self.scope.resolve(node)
+        return ctype if not levels else OtherType("pointer")
 
     def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call of a function of the file returns where `where` holds. Raises NotAffine."""
+        raise NotAffine("it calls a function", node, data=True)
 
 
 def universe() -> isl.Set:
@@ -180,7 +212,7 @@ class Evaluator:
         if isinstance(node, c_ast.BinaryOp):
             if node.op in _RELATIONS or node.op in ("&&", "||"):
                 return self._truth(self.condition(node, where))
-            return self._binary(node, where)
+            return self._arithmetic(node, self.value(node.left, where), self.value(node.right, where), where)
         if isinstance(node, c_ast.TernaryOp):
             return self._ternary(node, where)
         if isinstance(node, c_ast.Cast):
@@ -188,7 +220,8 @@ class Evaluator:
         if isinstance(node, c_ast.ArrayRef):
             raise NotAffine("it reads an array", node, data=True)
         if isinstance(node, c_ast.FuncCall):
-            return self._call(node, where)
+            arguments = [self.value(one, where) for one in (node.args.exprs if node.args is not None else ())]
+            return self.symbols.call(node, arguments, where)
         if isinstance(node, c_ast.StructRef):
             raise NotAffine("it reads a struct member", node, data=True, hint="copy the member to a local variable")
         raise NotAffine("it has side effects or is no integer expression", node)
@@ -208,11 +241,8 @@ class Evaluator:
                 if common(left.ctype, right.ctype) != U64:
                     return self._arithmetic(node, left, right, where)
                 if node.op == "*":
-                    return self.product(left, right, U64, node)
-                try:
-                    return self.combine(left, right, 1 if node.op == "+" else -1, U64)
-                except NotAffine as error:
-                    raise NotAffine(error.why, node) from None
+                    return self.product(left, right, U64)
+                return self.combine(left, right, 1 if node.op == "+" else -1, U64)
             case c_ast.UnaryOp(op="-"):
                 operand = self.address(node.expr, where)
                 if promoted(operand.ctype) == U64:
@@ -270,10 +300,6 @@ class Evaluator:
                 raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
         return replace(value, ctype=ctype)
 
-    def _call(self, node: c_ast.FuncCall, where: isl.Set) -> Value:
-        arguments = [self.value(one, where) for one in (node.args.exprs if node.args is not None else ())]
-        return self.symbols.call(node, arguments, where)
-
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)
         zero = constant_aff(0).intersect_domain(holds.complement())
@@ -301,7 +327,7 @@ class Evaluator:
         return self._no_wrap(minus, ctype, node, where)
 
     def combine(self, left: Value, right: Value, factor: int, ctype: ElementType) -> Value:
-        """left + factor * right, factor 1 or -1. Raises NotAffine."""
+        """left + factor * right, factor 1 or -1."""
         if left.pw is None or right.pw is None:
             left, right = _polynomial(left), _polynomial(right)
         parts = {**left.parts, **right.parts}
@@ -326,9 +352,6 @@ class Evaluator:
                 )
         return value
 
-    def _binary(self, node: c_ast.BinaryOp, where: isl.Set) -> Value:
-        return self._arithmetic(node, self.value(node.left, where), self.value(node.right, where), where)
-
     def _arithmetic(self, node: c_ast.BinaryOp, left: Value, right: Value, where: isl.Set) -> Value:
         if node.op in ("<<", ">>"):
             ctype = promoted(left.ctype)
@@ -339,18 +362,15 @@ class Evaluator:
         a, b = left.constant, right.constant
         match node.op:
             case "+" | "-":
-                try:
-                    result = self.combine(left, right, 1 if node.op == "+" else -1, ctype)
-                except NotAffine as error:
-                    raise NotAffine(error.why, node) from None
+                result = self.combine(left, right, 1 if node.op == "+" else -1, ctype)
                 return self._no_wrap(result, ctype, node, where)
             case "*":
-                return self.product(left, right, ctype, node)
+                return self.product(left, right, ctype)
             case "/" | "%":
                 return self._division(left, right, ctype, node, where)
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
-                    return self.product(left, number(1 << b, ctype), ctype, node)
+                    return self.product(left, number(1 << b, ctype), ctype)
                 shifted = self.require(left, node.left).scale_down_val(isl.value(1 << b)).floor()
                 return Value(shifted, None, ctype)
             case "&" if b is not None and b >= 0 and b & (b + 1) == 0:
@@ -360,8 +380,8 @@ class Evaluator:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
         raise NotAffine(f"'{node.op}' of values that are not constant", node)
 
-    def product(self, left: Value, right: Value, ctype: ElementType, node: Node | None = None) -> Value:
-        """left * right. Raises NotAffine."""
+    def product(self, left: Value, right: Value, ctype: ElementType) -> Value:
+        """left * right."""
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:

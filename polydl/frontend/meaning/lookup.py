@@ -10,11 +10,10 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number, symbol, universe
+from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, number, symbol
 from polydl.frontend.meaning.constants import constant
-from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.elements import PINNED_HINT, Pointer
-from polydl.frontend.meaning.integer_functions import returned
+from polydl.frontend.meaning.integer_functions import called
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
@@ -82,15 +81,13 @@ class Settings:
     """A Compound of the region's statements."""
 
 
-class Lookup:
+class Lookup(Symbols):
     """The state of a walk that says what a name is worth (affine.Symbols)."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(Scope(settings.scope))
         self.settings = settings
         self.places = settings.unit.places
-        self.scope = Scope(settings.scope)
-        self.in_value = False
-        self.evaluator = Evaluator(self)
         self.walked = Walked()
         self.loops: list[tuple[SourceLoop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Node | None] | None] = {}
@@ -228,33 +225,6 @@ class Lookup:
             return None
         return constant(init, self.scope)
 
-    def size_of(self, node: Node) -> int | None:
-        """sizeof of an arithmetic type, scalar or element, or of an array of so many of them."""
-        below = 0
-        while isinstance(node, c_ast.ArrayRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*"):
-            node = node.name if isinstance(node, c_ast.ArrayRef) else node.expr
-            below += 1
-        pointer = False
-        if isinstance(node, c_ast.Typename):
-            ctype, levels, _, _ = self.scope.resolve(node)
-        elif isinstance(node, c_ast.ID) and (found := self.scope.find(node.name)) is not None:
-            ctype, levels, pointer = found.ctype, found.levels, found.decays and not below
-        else:
-            return None
-        size = 0 if pointer or len(levels) < below else ctype.bytes
-        for level in levels[below:]:
-            try:
-                extent = None if level.extent is None else self.evaluator.value(level.extent, universe()).constant
-            except NotAffine:
-                extent = None
-            size *= extent or 0
-        return size or None
-
-    def type_of(self, node: Node) -> CType:
-        """The type that a Typename names."""
-        ctype, levels, _, _ = self.scope.resolve(node)
-        return ctype if not levels else OtherType("pointer")
-
     def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call returns: of an integer function of the file, or of `abs`. Raises NotAffine."""
         name = node.name.name if isinstance(node.name, c_ast.ID) else "a pointer"
@@ -270,7 +240,7 @@ class Lookup:
             self.walked.called[name] = definition
             self._calling.append(name)
             try:
-                return returned(definition, arguments, node, where, self, self.settings.scope.file)
+                return called(definition, arguments, node, where, self, self.pure)
             finally:
                 self._calling.pop()
         result = None if name in self.settings.unit.chunks else {"abs": I32, "labs": I64, "llabs": I64}.get(name)
