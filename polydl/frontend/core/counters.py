@@ -12,6 +12,7 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core.loop_forms import Loop
 from polydl.frontend.core.node_copies import with_in_place
+from polydl.frontend.core.tree_parts import integer, summands
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy
@@ -130,7 +131,7 @@ def _passing_zero(condition: Node, name: str, step: int, ctype: ElementType) -> 
             left = condition
     if not _near(left, name) or step != -1 or ctype.unsigned:
         return condition
-    return c_ast.BinaryOp(">", left, c_ast.Constant("int", "0", condition.coord), condition.coord)
+    return c_ast.BinaryOp(">", left, integer(0, condition.coord), condition.coord)
 
 
 def _near(node: Node, name: str) -> bool:
@@ -147,8 +148,9 @@ def _shifted(condition: Node, name: str, shift: int) -> Node:
     instead = {}
     for node in nodes(condition):
         if isinstance(node, c_ast.ID) and node.name == name:
-            far = c_ast.Constant("int", str(abs(shift)), node.coord)
-            instead[id(node)] = c_ast.BinaryOp("+" if shift < 0 else "-", node, far, node.coord)
+            instead[id(node)] = c_ast.BinaryOp(
+                "+" if shift < 0 else "-", node, integer(abs(shift), node.coord), node.coord
+            )
     return with_in_place(instead, condition)
 
 
@@ -216,7 +218,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
         if counter.loop.once:
             holds = holds.union(begin)
         alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
-        if alone and _is_bound(counter.condition, variable, step):
+        if alone and all(_is_bound(one, variable, step) for one in summands(counter.condition, "&&")):
             result = seen.intersect(holds)
         else:
             stops = seen.subtract(holds)
@@ -319,13 +321,8 @@ def _not_affine(places: Places, error: NotAffine, node: Node) -> InputError:
 def bounds(counter: Counter) -> list[tuple[Node, int]]:
     """What a loop's variable is compared with so that the loop ends, each with 1 where the variable stays below it."""
     found: list[tuple[Node, int]] = []
-    waiting = [counter.condition]
-    while waiting:
-        condition = waiting.pop()
+    for condition in reversed(summands(counter.condition, "&&")):
         if not isinstance(condition, c_ast.BinaryOp):
-            continue
-        if condition.op == "&&":
-            waiting += [condition.left, condition.right]
             continue
         for op, one, other in (
             (condition.op, condition.left, condition.right),
@@ -337,11 +334,9 @@ def bounds(counter: Counter) -> list[tuple[Node, int]]:
 
 
 def _is_bound(condition: Node, variable: str, step: int) -> bool:
-    """Whether a condition is a conjunction of bounds on the variable in the direction in which it runs."""
+    """Whether a condition is a bound on the variable in the direction in which it runs."""
     if not isinstance(condition, c_ast.BinaryOp):
         return False
-    if condition.op == "&&":
-        return _is_bound(condition.left, variable, step) and _is_bound(condition.right, variable, step)
     op, left, right = condition.op, condition.left, condition.right
     if not _near(left, variable):
         if op not in _MIRROR:

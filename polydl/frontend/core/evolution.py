@@ -36,7 +36,8 @@ from polydl.frontend.core.evolved_values import (
     symbols_of,
     values_at,
 )
-from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
+from polydl.frontend.core.loop_forms import AnyLoop, Loop, Step, loop_of, step_of
+from polydl.frontend.core.tree_parts import assigned_value
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, symbol
 from polydl.frontend.meaning.constants import constant
@@ -157,20 +158,10 @@ class _Execution:
                 state.environment[node.name] = None
                 if found is not None and node.init is not None:
                     self._give(node.name, node.init)
-            case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-") as value) if (
-                isinstance(value.left, c_ast.ID) and value.left.name == name and not assigned_names(value)
-            ):
-                self._step(name, value.op, value.right)
-            case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=name), rvalue=value) if not assigned_names(
-                value
-            ):
-                self._step(name, node.op[0], value)
-            case c_ast.UnaryOp(op="p++" | "++" | "p--" | "--", expr=c_ast.ID(name=name)):
-                self._step(name, node.op[-1], c_ast.Constant("int", "1", node.coord))
+            case _ if (step := step_of(node)) is not None and not assigned_names(step.by):
+                self._step(step)
             case c_ast.Assignment(lvalue=c_ast.ID(name=name), rvalue=value) if not assigned_names(value):
-                if node.op != "=":
-                    value = c_ast.BinaryOp(node.op[:-1], node.lvalue, value, node.coord)
-                self._give(name, value)
+                self._give(name, assigned_value(node))
             case c_ast.If():
                 self._if(node)
             case c_ast.For() | c_ast.While() | c_ast.DoWhile():
@@ -180,19 +171,19 @@ class _Execution:
             case _:
                 state.forget(assigned_names(node))
 
-    def _step(self, name: str, op: str, by: Node) -> None:
+    def _step(self, step: Step) -> None:
         """Add to an integer. Whether it leaves the range of its type is seen where the walk does this step."""
         state = self.state
-        known = state.environment.get(name)
-        state.forget(frozenset({name}))
+        known = state.environment.get(step.name)
+        state.forget(frozenset({step.name}))
         if known is None:
             return
         try:
-            far = state.evaluator.value(by, state.domain)
-            made = state.evaluator.combine(known[0], far, 1 if op == "+" else -1, known[0].ctype)
+            far = state.evaluator.value(step.by, state.domain)
+            made = state.evaluator.combine(known[0], far, 1 if step.op == "+" else -1, known[0].ctype)
         except (NotAffine, NeedsData):
             return
-        state.environment[name] = made, None
+        state.environment[step.name] = made, None
 
     def _give(self, name: str, value: Node) -> None:
         state = self.state

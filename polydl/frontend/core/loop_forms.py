@@ -15,7 +15,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import with_in_place
-from polydl.frontend.core.tree_parts import items_of
+from polydl.frontend.core.tree_parts import integer, items_of
 from polydl.frontend.meaning.liveness import (
     assigned_names,
     changed_names,
@@ -128,17 +128,38 @@ def listed(node: Node | None) -> tuple[Node, ...]:
             return (node,)
 
 
-def stepped(node: Node) -> str | None:
-    """The variable that a statement changes, of the form of a step; None for other statements."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement that adds to a variable, or takes from it."""
+
+    name: str
+    op: str
+    """`+` or `-`."""
+    by: Node
+
+
+def step_of(node: Node) -> Step | None:
+    """`i++`, `i -= k`, `i = i + k` and `i = k + i`; None for other statements."""
     match node:
         case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
-            return str(name)
-        case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=name)):
-            return str(name)
+            return Step(name, op[-1], integer(1, node.coord))
+        case c_ast.Assignment(op="+=" | "-=" as op, lvalue=c_ast.ID(name=name), rvalue=by):
+            return Step(name, op[0], by)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-" as op) as value):
+            for own, by in ((value.left, value.right), (value.right, value.left))[: 1 + (op == "+")]:
+                if isinstance(own, c_ast.ID) and own.name == name:
+                    return Step(name, op, by)
+    return None
+
+
+def stepped(node: Node) -> str | None:
+    """The variable that a statement changes, of the form of a step or a sum of more with it; None for other
+    statements."""
+    match node:
         case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-") as value):
             return str(name) if name in mentions(value) else None
-        case _:
-            return None
+    step = step_of(node)
+    return None if step is None else step.name
 
 
 def statements(body: Node) -> list[Node]:
@@ -204,7 +225,7 @@ def _apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
         if behind == once:
             # `i--` is one more than what i is behind it, `--i` one less than what it is in front of it
             op = "+" if up != once else "-"
-            value = c_ast.BinaryOp(op, one.expr, c_ast.Constant("int", "1", one.coord), one.coord)
+            value = c_ast.BinaryOp(op, one.expr, integer(1, one.coord), one.coord)
         instead[id(one)] = value
     return tuple(steps), with_in_place(instead, condition)
 
@@ -268,8 +289,8 @@ def value_before(variable: str, before: Sequence[Node], *, places: bool = False)
         )
         if not plain or found is None or {variable, *changed} & {*mentions(found)}:
             return None
-        made: Node = c_ast.Constant("int", str(abs(steps)), found.coord)
-        return c_ast.BinaryOp("+" if steps > 0 else "-", found, made, found.coord) if steps else found
+        more = integer(abs(steps), found.coord)
+        return c_ast.BinaryOp("+" if steps > 0 else "-", found, more, found.coord) if steps else found
     return None
 
 

@@ -6,7 +6,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.loop_forms import Loop
+from polydl.frontend.core.loop_forms import Loop, step_of
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
 from polydl.frontend.meaning.constants import constant
@@ -113,26 +113,16 @@ def not_stepped(node: Node, name: str, state: State) -> InputError:
         except NotAffine:
             return None
 
-    match node:
-        case c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=own), rvalue=by) if own == name:
-            far = by
-        case c_ast.Assignment(
-            op="=", lvalue=c_ast.ID(name=own), rvalue=c_ast.BinaryOp(op="+" | "-", left=c_ast.ID(name=same), right=by)
-        ) if own == same == name:
-            far = by
-        case c_ast.Assignment(
-            op="=", lvalue=c_ast.ID(name=own), rvalue=c_ast.BinaryOp(op="+", left=by, right=c_ast.ID(name=same))
-        ) if own == same == name:
-            far = by
-        case _:
-            why = f"the increment does not add a constant to '{name}'"
-            hint = f"write {name}++ or {name} += c; loops inside of one that stays as it is are optimized by themselves"
-            return state.places.error(why, node, hint, topic="loop-headers")
-    if number_of(far) == 0:
+    step = step_of(node) if isinstance(node, c_ast.Assignment) else None
+    if step is None or step.name != name:
+        why = f"the increment does not add a constant to '{name}'"
+        hint = f"write {name}++ or {name} += c; loops inside of one that stays as it is are optimized by themselves"
+        return state.places.error(why, node, hint, topic="loop-headers")
+    if number_of(step.by) == 0:
         why, hint = f"the step of '{name}' is zero: the loop never ends", "use another step"
         return state.places.error(why, node, hint, topic="loop-headers")
     why, hint = f"the step of '{name}' is not constant", "use a step that is a constant"
-    return state.places.error(why, far, hint, topic="loop-headers")
+    return state.places.error(why, step.by, hint, topic="loop-headers")
 
 
 def begun_by(part: Node) -> str | None:

@@ -21,8 +21,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
-from polydl.frontend.core.array_places import further, offset_of, read_by, root_of
-from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, stepped, value_before
+from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, step_of, stepped, value_before
 from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, type_named
 from polydl.frontend.lower.inlined import Given
@@ -142,8 +141,8 @@ class _Rewriting:
             if known is not None:
                 (begins if name in self.outside else self.still)[name] = known
         self.bases = {name: place.base for name, place in begins.items()}
-        self.shared = frozenset(root_of(place.base) for place in begins.values())
-        counters = [self._counter(name, offset_of(place, items[0]), where) for name, place in begins.items()]
+        self.shared = frozenset(_root_of(place.base) for place in begins.values())
+        counters = [self._counter(name, _offset_of(place, items[0]), where) for name, place in begins.items()]
         return [*counters, *self._statements(items)]
 
     def _named_outside(self) -> Iterable[str]:
@@ -174,7 +173,7 @@ class _Rewriting:
         known = self._place(value)
         if known is None or has_address_taken(function, name):
             return None
-        return None if read_by(known) & self.assigned else known
+        return None if _read_by(known) & self.assigned else known
 
     # Statements
 
@@ -231,7 +230,7 @@ class _Rewriting:
             if node.init is not None and place is None:
                 raise _NotFollowed(node.name)
             self.bases[node.name] = None if place is None else place.base
-            return [self._counter(node.name, None if place is None else offset_of(place, node), node.coord)]
+            return [self._counter(node.name, None if place is None else _offset_of(place, node), node.coord)]
         if place is not None:
             self.still[node.name] = place
         return [self._expression(node)]
@@ -244,7 +243,7 @@ class _Rewriting:
         if place is None:
             raise _NotFollowed(name)
         self.bases[name] = place.base
-        return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), offset_of(place, node), node.coord)
+        return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), _offset_of(place, node), node.coord)
 
     def _stepped(self, node: c_ast.UnaryOp | c_ast.Assignment, name: str) -> Node:
         own = c_ast.ID(self.at[name], node.coord)
@@ -309,22 +308,18 @@ class _Rewriting:
             if base is not None and not isinstance(base, c_ast.ID) and names & {*mentions(base)}:
                 self.bases[name] = None
         for name, place in list(self.still.items()):
-            if names & read_by(place):
+            if names & _read_by(place):
                 del self.still[name]
 
     def _stepped_one_way(self, parts: Iterable[Node]) -> dict[str, int]:
         ways: dict[str, set[int]] = {}
         for node in (node for part in parts for node in nodes(part)):
-            match node:
-                case c_ast.UnaryOp(op=op, expr=c_ast.ID(name=name)) if op in STEPS:
-                    way = 1 if "+" in op else -1
-                case c_ast.Assignment(op="+=" | "-=" as op, lvalue=c_ast.ID(name=name), rvalue=c_ast.Constant()):
-                    way = 1 if op == "+=" else -1
-                case c_ast.Assignment(lvalue=c_ast.ID(name=name)):
-                    way = 0
-                case _:
-                    continue
-            ways.setdefault(name, set()).add(way)
+            step = step_of(node)
+            if step is not None:
+                way = (1 if step.op == "+" else -1) if isinstance(step.by, c_ast.Constant) else 0
+                ways.setdefault(step.name, set()).add(way)
+            elif isinstance(node, c_ast.Assignment) and isinstance(node.lvalue, c_ast.ID):
+                ways.setdefault(node.lvalue.name, set()).add(0)
         return {name: way for name, (way, *rest) in ways.items() if way and not rest}
 
     # Expressions
@@ -348,7 +343,7 @@ class _Rewriting:
         place = self._place(pointer)
         if place is None:
             return mapped(node, self._expression)
-        return c_ast.ArrayRef(place.base, offset_of(further(place, at, "+", node), node), node.coord)
+        return c_ast.ArrayRef(place.base, _offset_of(_further(place, at, "+", node), node), node.coord)
 
     def _compared(self, node: c_ast.BinaryOp, left: Node, right: Node) -> Node | None:
         """A comparison or difference of places with one base as one of integers; None for others."""
@@ -359,15 +354,15 @@ class _Rewriting:
             return None
         op = node.op
         if op == "!=":
-            way = self.directions.get(root_of(left), 0) or -self.directions.get(root_of(right), 0)
+            way = self.directions.get(_root_of(left), 0) or -self.directions.get(_root_of(right), 0)
             op = "<" if way > 0 else ">" if way < 0 else op
-        return c_ast.BinaryOp(op, offset_of(one, node), offset_of(other, node), node.coord)
+        return c_ast.BinaryOp(op, _offset_of(one, node), _offset_of(other, node), node.coord)
 
     def _moves(self, pointer: Node) -> bool:
         """Whether an expression is a pointer that moves, or one into the same array as one of those, or so far behind
         it."""
-        root = root_of(pointer)
-        return root in self.at or (root in self.still and root_of(self.still[root].base) in self.shared)
+        root = _root_of(pointer)
+        return root in self.at or (root in self.still and _root_of(self.still[root].base) in self.shared)
 
     def _base(self, name: str) -> Node:
         base = self.bases.get(name)
@@ -395,12 +390,12 @@ class _Rewriting:
                 return Given(self._expression(node) if depth else node)
             case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=array, subscript=at)):
                 inner = self._place(array)
-                return None if inner is None else further(inner, self._expression(at), "+", node)
+                return None if inner is None else _further(inner, self._expression(at), "+", node)
             case c_ast.BinaryOp(op="+" | "-" as op, left=left, right=right):
                 inner, far = self._place(left), right
                 if inner is None and op == "+":
                     inner, far = self._place(right), left
-                return None if inner is None else further(inner, self._expression(far), op, node)
+                return None if inner is None else _further(inner, self._expression(far), op, node)
             case c_ast.StructRef():
                 return Given(node)
             case _:
@@ -415,3 +410,41 @@ def _header(parts: list[Node], node: Node) -> Node | None:
     if len(declared) == len(parts):
         return c_ast.DeclList(declared, node.coord)
     return parts[0] if len(parts) == 1 else c_ast.ExprList(parts, node.coord)
+
+
+def _root_of(pointer: Node) -> str:
+    """The name of the pointer that an expression is so far behind."""
+    match pointer:
+        case c_ast.ID(name=name):
+            return str(name)
+        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
+            return _root_of(left) or _root_of(right)
+        case c_ast.UnaryOp(op="&", expr=c_ast.ArrayRef(name=inner)):
+            return _root_of(inner)
+        case c_ast.UnaryOp(op=op, expr=inner) if op in STEPS:
+            return _root_of(inner)
+        case _:
+            return ""
+
+
+def _read_by(place: Given) -> set[str]:
+    """The names of whose values a place is made, but for the pointer or array that it counts from."""
+    parts = [part for part in (place.base, place.at) if part is not None and not (part is place.base and _is_id(part))]
+    return {name for part in parts for name in mentions(part)}
+
+
+def _is_id(node: Node) -> bool:
+    return isinstance(node, c_ast.ID)
+
+
+def _further(place: Given, by: Node | None, op: str, node: Node) -> Given:
+    """A place so many elements behind another, or in front of it."""
+    if by is None:
+        return place
+    if place.at is None:
+        return Given(place.base, by if op == "+" else c_ast.UnaryOp("-", by, node.coord))
+    return Given(place.base, c_ast.BinaryOp(op, place.at, by, node.coord))
+
+
+def _offset_of(place: Given, node: Node) -> Node:
+    return integer(0, node.coord) if place.at is None else place.at

@@ -14,16 +14,15 @@ are changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.core.node_copies import copied
-from polydl.frontend.core.tree_parts import integer, type_named
+from polydl.frontend.core.node_copies import mapped
+from polydl.frontend.core.tree_parts import assigned_value, integer, type_named
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.records import Records
-from polydl.frontend.meaning.symbols import Scope, nodes, parameters_of
+from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.model.functions import FUNCTIONS
 from polydl.model.scop import Storage
 from polydl.model.types import U32, U64, ElementType
@@ -43,48 +42,19 @@ def reinterpreted(function: c_ast.FuncDef, file_scope: Scope) -> bool:
     scope = Scope(file_scope)
     for parameter in parameters_of(function):
         scope.declare(parameter, Storage.PARAMETER, constant)
-    rewriting.block(function.body, scope)
+    function.body = rewriting.one(function.body, scope, function)
     return rewriting.aliased
 
 
 class _Rewriting:
     def __init__(self) -> None:
         self.aliased = False
-        self.unions: dict[str, dict[str, ElementType]] = {}
-        """By variable of a union type that is a word now, the types of its members."""
+        self.unions: dict[int, dict[str, ElementType]] = {}
+        """By declaration, by identity, of a variable of a union type that is a word now: the types of its members."""
 
-    # Statements
-
-    def block(self, block: Node, outer: Scope) -> None:
-        """The items of a compound statement, in a scope of their own."""
-        scope = Scope(outer)
-        hidden = dict(self.unions)
-        for name, child in block.children():
-            self._child(block, name, child, scope)
-        self.unions = hidden
-
-    def _child(self, parent: Node, place: str, child: Node, scope: Scope) -> None:
-        made = self.one(child, scope, parent)
-        if made is child:
-            return
-        if "[" in place:
-            field, _, at = place.partition("[")
-            getattr(parent, field)[int(at[:-1])] = made
-        else:
-            setattr(parent, place, made)
-
-    def one(self, node: Node, scope: Scope, parent: Node | None = None) -> Node:
+    def one(self, node: Node, scope: Scope, parent: Node) -> Node:
         """What stands in the place of a statement or expression."""
         match node:
-            case c_ast.Compound():
-                self.block(node, scope)
-                return node
-            case c_ast.For():
-                inner, hidden = Scope(scope), dict(self.unions)
-                for name, child in node.children():
-                    self._child(node, name, child, inner)
-                self.unions = hidden
-                return node
             case c_ast.Decl():
                 return self._declared(node, scope, parent)
             case c_ast.Typedef():
@@ -92,68 +62,53 @@ class _Rewriting:
                 return node
             case c_ast.FuncCall(name=c_ast.ID(name=name)) if name in _COPIES:
                 made = self._copied(node, scope)
-                if made is not None:
-                    return made
             case c_ast.Assignment():
                 made = self._assigned(node, scope)
-                if made is not None:
-                    return made
-        for name, child in node.children():
-            self._child(node, name, child, scope)
-        read = self._read(node, scope)
-        return node if read is None else read
+            case _:
+                made = None
+        if made is not None:
+            return made
+        inner = Scope(scope) if isinstance(node, c_ast.Compound | c_ast.For) else scope
+        made = mapped(node, lambda child: self.one(child, inner, node))
+        read = self._read(made, scope)
+        return made if read is None else read
 
-    def _declared(self, node: c_ast.Decl, scope: Scope, parent: Node | None) -> Node:
+    def _declared(self, node: c_ast.Decl, scope: Scope, parent: Node) -> Node:
         members = None
         if node.name is not None and not node.storage and "volatile" not in (node.quals or ()):
             members = self._members(node, scope)
-        if node.name is not None:
-            self.unions.pop(node.name, None)
-        if members is not None and parent is not None and self._only_members(node.name, parent):
+        if members is not None and _only_members(node.name, parent):
             first = next(iter(members))
             if node.init is not None:
                 listed = _initial(node.init, first)
                 if listed is None or listed[0] not in members:
                     return node
-                value = self.one(listed[1], scope)
+                value = self.one(listed[1], scope, node)
                 node.init = _converted(_cast(value, members[listed[0]]), members[listed[0]], _word(members))
             node.type = type_named(_word(members).c, node.name)
-            self.unions[node.name] = members
+            self.unions[id(node)] = members
         elif node.init is not None:
-            self._child(node, "init", node.init, scope)
+            node.init = self.one(node.init, scope, node)
         scope.declare(node, Storage.LOCAL, constant)
         return node
+
+    def _union(self, name: str, scope: Scope) -> dict[str, ElementType] | None:
+        """The members of a variable that is a word now; None for others."""
+        found = scope.find(name)
+        return None if found is None else self.unions.get(id(found.node))
 
     def _members(self, node: Node, scope: Scope) -> dict[str, ElementType] | None:
         """The scalars of a union type, all of one size; None for other types."""
         records = Records(scope, constant)
         found = records.peeled(node)
-        if not isinstance(found, c_ast.Union):
-            return None
-        whole = found if found.decls is not None else scope.find_tag(found.name)
         members: dict[str, ElementType] = {}
-        listed: list[Any] = list(whole.decls or ()) if isinstance(whole, c_ast.Union) else []
-        for member in listed:
+        for member in records.members(found) if isinstance(found, c_ast.Union) else ():
             ctype, levels, _, _ = scope.resolve(member.type)
-            if levels or member.name is None or not _is_word(ctype) or getattr(member, "bitsize", None) is not None:
+            if levels or member.name is None or not _is_word(ctype) or member.bitsize is not None:
                 return None
             assert isinstance(ctype, ElementType)
             members[member.name] = ctype
         return members if len({one.bytes for one in members.values()}) == 1 else None
-
-    @staticmethod
-    def _only_members(name: str, block: Node) -> bool:
-        """Whether nothing is done with a variable but reading and assigning its members."""
-        used = sum(isinstance(one, c_ast.ID) and one.name == name for one in nodes(block))
-        members: list[Any] = [one for one in nodes(block) if isinstance(one, c_ast.StructRef) and one.type == "."]
-        named = sum(isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
-        moved = {
-            id(one.expr)
-            for one in nodes(block)
-            if isinstance(one, c_ast.UnaryOp) and one.op in ("&", "++", "--", "p++", "p--", "sizeof")
-        }
-        kept = any(id(one) in moved and isinstance(one.name, c_ast.ID) and one.name.name == name for one in members)
-        return used - _fields(block, name) == named and not kept
 
     def _copied(self, node: c_ast.FuncCall, scope: Scope) -> Node | None:
         """The assignment that a copy of one scalar is; None where it is none, or of other types or bytes."""
@@ -164,10 +119,10 @@ class _Rewriting:
         if target is None or source is None:
             return None
         to, of = (self._scalar(one, scope) for one in (target, source))
-        if to is None or of is None or to is of or to.bytes != of.bytes or _bytes(given[2], scope) != to.bytes:
+        if to is None or of is None or to is of or to.bytes != of.bytes or constant(given[2], scope) != to.bytes:
             return None
-        value = self.one(source, scope)
-        return c_ast.Assignment("=", self.one(target, scope), _converted(value, of, to), node.coord)
+        value = self.one(source, scope, node)
+        return c_ast.Assignment("=", self.one(target, scope, node), _converted(value, of, to), node.coord)
 
     def _assigned(self, node: c_ast.Assignment, scope: Scope) -> Node | None:
         """A store to a scalar as one of another type; None for other stores."""
@@ -175,10 +130,7 @@ class _Rewriting:
         if place is None:
             return None
         target, held, stored = place
-        value = node.rvalue
-        if node.op != "=":
-            value = c_ast.BinaryOp(node.op[:-1], copied(node.lvalue), value, node.coord)
-        value = _cast(self.one(value, scope), stored)
+        value = _cast(self.one(assigned_value(node), scope, node), stored)
         return c_ast.Assignment("=", target, _converted(value, stored, held), node.coord)
 
     # Expressions
@@ -197,8 +149,8 @@ class _Rewriting:
     def _place(self, node: Node, scope: Scope) -> tuple[Node, ElementType, ElementType] | None:
         """(a scalar, its type, the type as which it is read or stored); None for what is no other type's."""
         match node:
-            case c_ast.StructRef(type=".", name=c_ast.ID(name=name), field=c_ast.ID(name=field)) if name in self.unions:
-                members = self.unions[name]
+            case c_ast.StructRef(type=".", name=c_ast.ID(name=name), field=c_ast.ID(name=field)):
+                members = self._union(name, scope) or {}
                 return (node.name, _word(members), members[field]) if field in members else None
             case c_ast.UnaryOp(op="*", expr=c_ast.Cast(to_type=to, expr=c_ast.UnaryOp(op="&", expr=scalar))):
                 ctype, levels, _, _ = scope.resolve(to)
@@ -220,7 +172,7 @@ class _Rewriting:
             node = node.name if isinstance(node, c_ast.ArrayRef) else node.expr
             if isinstance(node, c_ast.BinaryOp) and node.op == "+":
                 node = node.left
-        if not isinstance(node, c_ast.ID) or node.name in self.unions:
+        if not isinstance(node, c_ast.ID) or self._union(node.name, scope) is not None:
             return None
         found = scope.find(node.name)
         if found is None or found.is_function or found.pinned or len(found.levels) != depth:
@@ -272,15 +224,20 @@ def _initial(init: Node, first: str) -> tuple[str, Node] | None:
     return None if isinstance(value, c_ast.InitList) else (first, value)
 
 
-def _fields(block: Node, name: str) -> int:
-    """How often a name stands for a member in a block, or in an initialiser."""
-    found = 0
-    for one in nodes(block):
-        if isinstance(one, c_ast.StructRef):
-            found += one.field.name == name
-        elif isinstance(one, c_ast.NamedInitializer):
-            found += sum(isinstance(part, c_ast.ID) and part.name == name for part in one.name)
-    return found
+def _only_members(name: str, node: Node) -> bool:
+    """Whether nothing is done with a variable but reading and assigning its members."""
+    match node:
+        case c_ast.UnaryOp(
+            op="&" | "++" | "--" | "p++" | "p--" | "sizeof", expr=c_ast.StructRef(type=".", name=c_ast.ID(name=own))
+        ):
+            return bool(own != name)
+        case c_ast.StructRef(type=".", name=c_ast.ID()):
+            return True
+        case c_ast.StructRef(name=inner) | c_ast.NamedInitializer(expr=inner):
+            return _only_members(name, inner)
+        case c_ast.ID():
+            return bool(node.name != name)
+    return all(_only_members(name, child) for child in node)
 
 
 def _pointed(node: Node, scope: Scope) -> Node | None:
@@ -297,21 +254,6 @@ def _pointed(node: Node, scope: Scope) -> Node | None:
             one = found is not None and len(found.levels) == 1
             return c_ast.ArrayRef(node, integer(0, node.coord), node.coord) if one else None
     return None
-
-
-def _bytes(node: Node, scope: Scope) -> int | None:
-    """What `4`, `sizeof(float)` or `sizeof x` are."""
-    match node:
-        case c_ast.UnaryOp(op="sizeof", expr=c_ast.Typename() as named):
-            ctype, levels, _, _ = scope.resolve(named)
-            return None if levels else ctype.bytes
-        case c_ast.UnaryOp(op="sizeof", expr=inner):
-            while isinstance(inner, c_ast.ArrayRef) or (isinstance(inner, c_ast.UnaryOp) and inner.op == "*"):
-                inner = inner.name if isinstance(inner, c_ast.ArrayRef) else inner.expr
-            found = scope.find(inner.name) if isinstance(inner, c_ast.ID) else None
-            whole = node.expr is inner and found is not None and bool(found.levels)
-            return None if found is None or whole else found.ctype.bytes
-    return constant(node, scope)
 
 
 def every_function(functions: Iterable[c_ast.FuncDef], file_scope: Scope) -> frozenset[str]:

@@ -16,9 +16,8 @@ from polydl.frontend.lower.reductions import reduction
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, universe
 from polydl.frontend.meaning.data_subscripts import Chosen
-from polydl.frontend.meaning.elements import Place, Pointer
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
-from polydl.frontend.meaning.lookup import NeedsData
+from polydl.frontend.meaning.lookup import NeedsData, Place, Pointer
 from polydl.frontend.meaning.narrow_types import check_operands, check_stored
 from polydl.frontend.meaning.symbols import Level, Symbol, mentions
 from polydl.model import isl

@@ -14,6 +14,7 @@ from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.types import ElementType
@@ -41,6 +42,10 @@ class State(Lookup, ABC):
     @abstractmethod
     def walk(self, node: Node) -> None:
         """Walk one statement, collecting its errors."""
+
+    def values(self) -> Values:
+        """A builder for one statement's value."""
+        return Values(self)
 
     def no_pending(self) -> None:
         """Report a microkernel pragma that nothing follows."""

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import indexed
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, number
+from polydl.frontend.meaning.affine import NotAffine, Value, number
 from polydl.frontend.meaning.data_subscripts import Chosen, Subscript, added
+from polydl.frontend.meaning.lookup import PINNED_HINT, Lookup, Place
 from polydl.frontend.meaning.symbols import Symbol
-from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.types import I64, ElementType
-
-PINNED_HINT = "accesses to it cannot be reordered, nor made by other threads"
-
-
-Place = tuple[Symbol, list[Subscript], Subscript | None]
-"""A place in an array: the array, the subscripts of a row or element, and how far from its first element on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """A pointer that the region declares and does not change: another name for a part of an array."""
-
-    symbol: Symbol
-    place: Place
-    """What `Elements.pointed_at` says of what it was given."""
-    known: Mapping[str, tuple[Value, Node | None] | None]
-    """What was known, where it was declared, of the integers that say where it points."""
 
 
 class Elements:
     """Finds the elements that a statement touches."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        places: Places,
-        data: Callable[[c_ast.ID], Symbol | None],
-        pointers: Mapping[str, Pointer],
-    ) -> None:
-        self.evaluator = evaluator
-        self.places = places
-        self.data = data
-        """The array or data scalar that an identifier names; None for an integer known to the polyhedral model."""
-        self.pointers = pointers
-        """By name, the pointers that the region declares."""
+    def __init__(self, walk: Lookup) -> None:
+        self.walk = walk
+        self.evaluator = walk.evaluator
+        self.places = walk.places
+        self.data = walk.data_symbol
         self._choosing = False
         """Data may choose a subscript."""
         self._hint: str | None = None
@@ -123,7 +97,7 @@ class Elements:
                         f"'{node.name}' is a function", node, "call it, or rename it", topic="declarations"
                     )
                 self._supported(symbol, node)
-                known = self.pointers.get(node.name)
+                known = self.walk.pointers.get(node.name)
                 if known is None or known.symbol is not symbol:
                     return symbol, [], None
                 array, before, moved = known.place

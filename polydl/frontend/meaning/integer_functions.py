@@ -13,7 +13,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Symbols, Value, number
-from polydl.frontend.meaning.function_bodies import Either, Nothing, NoValue, returned
+from polydl.frontend.meaning.returned_values import Either, Nothing, NoValue, returned
 from polydl.frontend.meaning.symbols import nodes
 from polydl.model import isl
 from polydl.model.types import ElementType

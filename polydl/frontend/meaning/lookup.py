@@ -12,12 +12,11 @@ from pycparser.c_ast import Node
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, number, symbol
 from polydl.frontend.meaning.constants import constant
-from polydl.frontend.meaning.elements import PINNED_HINT, Pointer
+from polydl.frontend.meaning.data_subscripts import Subscript
 from polydl.frontend.meaning.integer_functions import called
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
-from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
@@ -26,6 +25,21 @@ from polydl.model.types import I32, I64, ElementType
 
 _MOST_CALLS = 8
 """Functions in whose bodies others are evaluated, at most."""
+PINNED_HINT = "accesses to it cannot be reordered, nor made by other threads"
+
+Place = tuple[Symbol, list[Subscript], Subscript | None]
+"""A place in an array: the array, the subscripts of a row or element, and how far from its first element on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A pointer that the region declares and does not change: another name for a part of an array."""
+
+    symbol: Symbol
+    place: Place
+    """What `Elements.pointed_at` says of what it was given."""
+    known: Mapping[str, tuple[Value, Node | None] | None]
+    """What was known, where it was declared, of the integers that say where it points."""
 
 
 class NeedsData(Exception):
@@ -271,13 +285,6 @@ class Lookup(Symbols):
     def pure(self, name: str) -> ElementType | None:
         """Result type of a function without side effects; None for others."""
         return result_type(name, self.settings.unit, self.scope)
-
-    def values(self) -> Values:
-        """A builder for one statement's value."""
-        return Values(
-            self.evaluator, self.places, self.data_symbol, self.type_of, self.pure, self.pointers, self.undecided,
-            self.settings.changed, self.entries,
-        )  # fmt: skip
 
     @contextmanager
     def scoped(self) -> Iterator[None]:

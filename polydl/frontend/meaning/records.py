@@ -81,21 +81,26 @@ class Records:
     def struct(self, node: Node) -> c_ast.Struct | c_ast.Union | None:
         """The Struct node with the members of a structure type; None for other types and for one without them."""
         found = self.peeled(node)
-        if not isinstance(found, c_ast.Struct):
-            return None
+        return self._whole(found) if isinstance(found, c_ast.Struct) else None
+
+    def _whole(self, found: c_ast.Struct | c_ast.Union) -> c_ast.Struct | c_ast.Union | None:
         return found if found.decls is not None else self.scope.find_tag(found.name)
+
+    def members(self, found: c_ast.Struct | c_ast.Union) -> list[c_ast.Decl]:
+        """What a structure or union declares; nothing of one that is not declared here."""
+        whole = self._whole(found)
+        listed = whole.decls if whole is not None and type(whole) is type(found) else None
+        return [one for one in listed or () if isinstance(one, c_ast.Decl)]
 
     def member(self, node: Node, name: str) -> c_ast.Decl | None:
         """The Decl of a member of a structure type, those of structures without a name in it included; None where
         there is none."""
-        struct = self.struct(node)
-        for decl in (struct.decls or ()) if struct is not None else ():
-            if not isinstance(decl, c_ast.Decl):
-                continue
+        found = self.peeled(node)
+        for decl in self.members(found) if isinstance(found, c_ast.Struct) else ():
             if decl.name == name:
                 return decl
-            if decl.name is None and (found := self.member(decl.type, name)) is not None:
-                return found
+            if decl.name is None and (inner := self.member(decl.type, name)) is not None:
+                return inner
         return None
 
     def size(self, node: Node) -> tuple[int, int]:
@@ -109,9 +114,7 @@ class Records:
         if isinstance(found, c_ast.Struct):
             return self._placed(found)[1:]
         if isinstance(found, c_ast.Union):
-            whole = found if found.decls is not None else self.scope.find_tag(found.name)
-            members = (whole.decls or []) if isinstance(whole, c_ast.Union) else []
-            parts = [self.size(one.type) for one in members if isinstance(one, c_ast.Decl)]
+            parts = [self.size(one.type) for one in self.members(found)]
             if not parts:
                 raise Unknown("a union in it is not declared here")
             align = max(part for _, part in parts)
@@ -142,15 +145,12 @@ class Records:
 
     def _placed(self, struct: Node | None) -> tuple[list[tuple[c_ast.Decl, int]], int, int]:
         """(members with their offsets, bytes, alignment) of a structure. Raises Unknown."""
-        if isinstance(struct, c_ast.Struct) and struct.decls is None:
-            struct = self.scope.find_tag(struct.name)
-        if not isinstance(struct, c_ast.Struct) or not struct.decls:
+        declared = self.members(struct) if isinstance(struct, c_ast.Struct) else []
+        if not declared:
             raise Unknown("its members are not known")
         members: list[tuple[c_ast.Decl, int]] = []
         at, widest = 0, 1
-        for decl in struct.decls:
-            if not isinstance(decl, c_ast.Decl):
-                continue
+        for decl in declared:
             if decl.bitsize is not None:
                 raise Unknown("it has bit-fields")
             if decl.align:

@@ -11,8 +11,8 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.meaning.function_bodies import Either, Nothing, NoValue, returned
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
+from polydl.frontend.meaning.returned_values import Either, Nothing, NoValue, returned
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.parse import Unit
 from polydl.model.conversions import conversion_of, converted, explicit

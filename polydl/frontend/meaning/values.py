@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import RawAccess
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, symbol_aff, universe
-from polydl.frontend.meaning.ctypes import CType
+from polydl.frontend.meaning.affine import NotAffine, Value, symbol_aff, universe
 from polydl.frontend.meaning.data_subscripts import Chosen, Form, Subscript, form_of
-from polydl.frontend.meaning.elements import Elements, Pointer
+from polydl.frontend.meaning.elements import Elements
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
+from polydl.frontend.meaning.lookup import Lookup
 from polydl.frontend.meaning.narrow_types import check_argument, check_operands
-from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
+from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.frontend.text.chunks import STAND_INS
-from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
@@ -39,28 +38,8 @@ _COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||"})
 class Values(Elements):
     """Builds the value of one statement, and its list of reads."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        places: Places,
-        data: Callable[[c_ast.ID], Symbol | None],
-        type_of: Callable[[Node], CType],
-        pure: Callable[[str], ElementType | None],
-        pointers: Mapping[str, Pointer],
-        undecided: Mapping[str, ElementType],
-        changed: frozenset[str],
-        entries: frozenset[str] = frozenset(),
-    ) -> None:
-        super().__init__(evaluator, places, data, pointers)
-        self.type_of = type_of
-        self.pure = pure
-        self.undecided = undecided
-        """The types of the loop variables around whose bounds data decide."""
-        self.changed = changed
-        """Names that the function assigns to anywhere, initialisers apart."""
-        self.entries = entries
-        """Those of `undecided` that run from an element of an array to the next one: elements that they number may be
-        stored to."""
+    def __init__(self, walk: Lookup) -> None:
+        super().__init__(walk)
         self.accesses: list[RawAccess] = []
         self._exact = True
 
@@ -94,7 +73,7 @@ class Values(Elements):
             case c_ast.TernaryOp():
                 return self._conditional(node, where)
             case c_ast.Cast():
-                target = self.type_of(node.to_type)
+                target = self.walk.type_of(node.to_type)
                 if not isinstance(target, ElementType):
                     raise self.places.error(
                         f"a cast to '{target.c}' is not arithmetic", node, "cast to arithmetic types", topic="types"
@@ -115,14 +94,13 @@ class Values(Elements):
         """The value as an affine integer expression of iterators and parameters, when it is one."""
         if isinstance(node, c_ast.Constant) or not self._integral(node):
             return None
-        symbols = self.evaluator.symbols
-        before, symbols.in_value = symbols.in_value, True
+        before, self.walk.in_value = self.walk.in_value, True
         try:
             value = self.evaluator.value(node, where)
         except NotAffine:
             return None
         finally:
-            symbols.in_value = before
+            self.walk.in_value = before
         if value.pw is None:
             # A product of symbols is written as it stands; one that a variable holds, as what it holds.
             return self._product(value) if isinstance(node, c_ast.ID) and value.poly else None
@@ -160,7 +138,7 @@ class Values(Elements):
         if isinstance(node, c_ast.Constant):
             return node.type != "string" and (node.type == "char" or float_literal(str(node.value)) is None)
         if isinstance(node, c_ast.Cast):
-            return self.type_of(node.to_type).is_int and self._integral(node.expr)
+            return self.walk.type_of(node.to_type).is_int and self._integral(node.expr)
         if isinstance(node, c_ast.UnaryOp):
             return node.op == "sizeof" or (node.op in ("-", "+") and self._integral(node.expr))
         if isinstance(node, c_ast.BinaryOp):
@@ -187,8 +165,8 @@ class Values(Elements):
     def _load(self, node: Node, where: isl.Set) -> tuple[Expr, ElementType]:
         if isinstance(node, c_ast.ID) and node.name in LIBRARY_CONSTANTS and self.data(node) is None:
             return Const(node.name), LIBRARY_CONSTANTS[node.name]
-        if isinstance(node, c_ast.ID) and node.name in self.undecided:
-            return Const(node.name), self.undecided[node.name]
+        if isinstance(node, c_ast.ID) and node.name in self.walk.undecided:
+            return Const(node.name), self.walk.undecided[node.name]
         with self._chosen_by_data():
             symbol, subscripts = self._element(node, where)
         assert isinstance(symbol.ctype, ElementType), "address() lets no others through"
@@ -204,7 +182,7 @@ class Values(Elements):
         """What an integer is made of."""
 
         def named(name: str) -> str:
-            return self.pointers[name].place[0].name if name in self.pointers else name
+            return self.walk.pointers[name].place[0].name if name in self.walk.pointers else name
 
         return form_of(value, where, self.evaluator, named)
 
@@ -249,14 +227,14 @@ class Values(Elements):
             return True
         elements = any(isinstance(node, c_ast.ArrayRef) for node in nodes(term))
         for name in mentions(term):
-            if name in self.undecided:
-                if name not in self.entries:
+            if name in self.walk.undecided:
+                if name not in self.walk.entries:
                     return False
                 elements = True
                 continue
             symbol = self.data(c_ast.ID(name, term.coord))
             if symbol is not None and symbol.is_scalar:
-                if symbol.storage is not Storage.REGION or name in self.changed:
+                if symbol.storage is not Storage.REGION or name in self.walk.settings.changed:
                     return False
                 elements = True
         return elements
@@ -304,7 +282,7 @@ class Values(Elements):
 
     def _call(self, node: c_ast.FuncCall, where: isl.Set) -> tuple[Expr, ElementType]:
         name = node.name.name if isinstance(node.name, c_ast.ID) else None
-        result = None if name is None else self.pure(name)
+        result = None if name is None else self.walk.pure(name)
         if name is None or result is None:
             called = f"the call of '{name or 'a function pointer'}'"
             if name in STAND_INS and re.search(rf"\b{name}\b", self.places.source.text) is None:

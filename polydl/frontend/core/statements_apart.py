@@ -1,21 +1,30 @@
-"""Steps inside of expressions as statements of their own.
+"""Statements of functions taken apart, in place.
 
     *p++ = a * *q++;      *p = a * *q; p++; q++;
     y[++k] = x[i];        ++k; y[k] = x[i];
     float v = *p++;       float v = *p; p++;
 
 A step is taken out where it surely happens and the statement names its variable nowhere else.
+
+    if (y >= 0 && y < H && in[y][x] > most) most = in[y][x];
+    if (y >= 0 && y < H) { if (in[y][x] > most) most = in[y][x]; }
+
+An `if` whose conditions test both bounds and data is two. The outer one may say for which iterations the statement
+runs, as loops do; the inner one is for data to decide. Where data decide both, they are read as one again
+(`lower.conditional_assignments`).
 """
 
 from __future__ import annotations
 
 import copy
+from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.loop_forms import sure_steps
 from polydl.frontend.core.node_copies import with_in_place
+from polydl.frontend.core.tree_parts import summands
 from polydl.frontend.meaning.symbols import nodes
 
 
@@ -47,3 +56,28 @@ def _apart(statement: Node) -> list[Node]:
     before = [copy.copy(one) for one in steps if not one.op.startswith("p")]
     behind = [copy.copy(one) for one in steps if one.op.startswith("p")]
     return [*before, with_in_place({id(one): one.expr for one in steps}, statement), *behind]
+
+
+def conditions_apart(body: Node) -> None:
+    """Split each `if` without `else` of a function in two, in place: the conditions before the first that reads memory
+    stand in the outer one."""
+    for node in list(nodes(body)):
+        if isinstance(node, c_ast.If) and node.iffalse is None:
+            conditions = summands(node.cond, "&&")
+            before = next((n for n, one in enumerate(conditions) if _reads(one)), 0)
+            if before:
+                inner = c_ast.If(_all(conditions[before:]), node.iftrue, None, node.coord)
+                node.cond, node.iftrue = _all(conditions[:before]), c_ast.Compound([inner], node.coord)
+
+
+def _all(conditions: list[Node]) -> Node:
+    return reduce(lambda one, other: c_ast.BinaryOp("&&", one, other, one.coord), conditions)
+
+
+def _reads(condition: Node) -> bool:
+    """Whether it reads memory, or calls what may."""
+    return any(
+        isinstance(node, c_ast.ArrayRef | c_ast.StructRef | c_ast.FuncCall)
+        or (isinstance(node, c_ast.UnaryOp) and node.op == "*")
+        for node in nodes(condition)
+    )
