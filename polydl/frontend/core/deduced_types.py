@@ -98,8 +98,9 @@ def type_of(node: Node, scope: Scope) -> Node | None:
             return node.to_type.type
         case c_ast.ID(name=name):
             found = scope.find(name)
-            declared = found.node if found is not None else None
-            return declared.type if isinstance(declared, c_ast.Decl) else _arithmetic(node, scope)
+            if found is None or isinstance(found.node, c_ast.Decl):
+                return None if found is None else found.node.type
+            return _named(None if found.value is None else found.integer)
         case c_ast.ArrayRef(name=base) | c_ast.UnaryOp(op="*", expr=base):
             outer = type_of(base, scope)
             return None if outer is None else records.inner(outer)
@@ -115,16 +116,37 @@ def type_of(node: Node, scope: Scope) -> Node | None:
             return type_of(place, scope)
         case c_ast.ExprList(exprs=[*_, last]):
             return type_of(last, scope)
-        case c_ast.FuncCall(name=c_ast.ID(name=name)):
-            found = scope.find(name)
-            declared = found.node if found is not None and isinstance(found.node, c_ast.Decl) else None
-            function = None if declared is None else declared.type
+        case c_ast.FuncCall(name=c_ast.ID() as name):
+            function = type_of(name, scope)
             return function.type if isinstance(function, c_ast.FuncDecl) else None
-        case c_ast.BinaryOp(op="+" | "-", left=left, right=right):
+    return _computed(node, scope, records)
+
+
+def _computed(node: Node, scope: Scope, records: Records) -> Node | None:
+    """The type of what operators and literals give."""
+    match node:
+        case c_ast.Constant() if node.type != "string":
+            try:
+                return _named(float_literal(node.value) or integer_constant(node).ctype)
+            except NotAffine:
+                return None
+        case c_ast.UnaryOp(op="!"):
+            return _named(I32)
+        case c_ast.UnaryOp(op="sizeof" | "_Alignof"):
+            return _named(U64)
+        case c_ast.BinaryOp(op=op) if op in _COMPARING:
+            return _named(I32)
+        case c_ast.UnaryOp(op="+" | "-" | "~", expr=operand) | c_ast.BinaryOp(op="<<" | ">>", left=operand):
+            of = _arithmetic(operand, scope)
+            return _named(None if of is None else promoted(of))
+        case c_ast.BinaryOp(left=left, right=right) | c_ast.TernaryOp(iftrue=left, iffalse=right):
             sides = [_pointer(type_of(one, scope), records) for one in (left, right)]
             if any(sides):
-                return None if all(sides) else next(one for one in sides if one is not None)
-    return _arithmetic(node, scope)
+                moved = not all(sides) and getattr(node, "op", "") in ("+", "-")
+                return next(one for one in sides if one is not None) if moved else None
+            one, other = _arithmetic(left, scope), _arithmetic(right, scope)
+            return _named(None if one is None or other is None else common(one, other))
+    return None
 
 
 def _pointer(type_: Node | None, records: Records) -> Node | None:
@@ -133,47 +155,14 @@ def _pointer(type_: Node | None, records: Records) -> Node | None:
     return None if to is None else c_ast.PtrDecl([], to)
 
 
-def _arithmetic(node: Node, scope: Scope) -> Node | None:
-    found = _element(node, scope)
+def _named(found: ElementType | None) -> Node | None:
     return None if found is None else type_named(found.c)
 
 
-def _element(node: Node, scope: Scope) -> ElementType | None:
+def _arithmetic(node: Node, scope: Scope) -> ElementType | None:
     """The arithmetic type of an expression; None for others."""
-    match node:
-        case c_ast.Constant(type="string"):
-            return None
-        case c_ast.Constant():
-            try:
-                return float_literal(node.value) or integer_constant(node).ctype
-            except NotAffine:
-                return None
-        case c_ast.UnaryOp(op="!"):
-            return I32
-        case c_ast.UnaryOp(op="sizeof" | "_Alignof"):
-            return U64
-        case c_ast.UnaryOp(op="+" | "-" | "~", expr=expr):
-            of = _element(expr, scope)
-            return None if of is None else promoted(of)
-        case c_ast.BinaryOp(op=op) if op in _COMPARING:
-            return I32
-        case c_ast.BinaryOp(op="<<" | ">>", left=left):
-            of = _element(left, scope)
-            return None if of is None else promoted(of)
-        case c_ast.BinaryOp(left=left, right=right) | c_ast.TernaryOp(iftrue=left, iffalse=right):
-            one, other = _element(left, scope), _element(right, scope)
-            return None if one is None or other is None else common(one, other)
-        case c_ast.ID(name=name) if (symbol := scope.find(name)) is not None and symbol.value is not None:
-            return symbol.integer
-    type_ = None if isinstance(node, c_ast.ID) and scope.find(node.name) is None else _declared(node, scope)
+    type_ = type_of(node, scope)
     if type_ is None:
         return None
     ctype, levels, _, function = scope.resolve(type_)
     return ctype if isinstance(ctype, ElementType) and not levels and not function else None
-
-
-def _declared(node: Node, scope: Scope) -> Node | None:
-    """The type of what declarations say the type of; None for other expressions."""
-    plain = (c_ast.ID, c_ast.ArrayRef, c_ast.StructRef, c_ast.FuncCall, c_ast.Cast, c_ast.Assignment, c_ast.ExprList)
-    places = ("*", "p++", "p--", "++", "--")
-    return type_of(node, scope) if isinstance(node, plain) or getattr(node, "op", "") in places else None

@@ -89,20 +89,9 @@ def _expand(text: str, preprocessed: Preprocessed, offset: int, active: frozense
 def condition_names_around(source: SourceText, offset: int) -> set[str]:
     """Identifiers that the conditions decide on which decide whether the text at an offset is compiled, those of the
     branches before it included: `DOUBLE` for what stands behind the `#else` of `#ifdef DOUBLE`."""
-    groups: list[set[str]] = []
-    for directive in source.directives:
-        if directive.start > offset:
-            break
-        words = [token.text for token in directive.tokens[1:]]
-        names = {t.text for t in directive.tokens[2:] if t.kind == "name"} - _OPERATORS
-        match words[:1]:
-            case ["if" | "ifdef" | "ifndef"]:
-                groups.append(names)
-            case ["elif" | "elifdef" | "elifndef"] if groups:
-                groups[-1] |= names
-            case ["endif"] if groups:
-                groups.pop()
-    return {name for group in groups for name in group}
+    around = [group for group in source.groups() if group.start <= offset < group.end]
+    directives = [directive for group in around for directive in group.directives if directive.start <= offset]
+    return {t.text for one in directives for t in one.tokens[2:] if t.kind == "name"} - _OPERATORS
 
 
 def end_of_block(source: SourceText, start: int) -> int:

@@ -13,9 +13,9 @@ from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, number, symbol
 from polydl.frontend.meaning.constants import constant
 from polydl.frontend.meaning.data_subscripts import Subscript
-from polydl.frontend.meaning.integer_functions import called
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
+from polydl.frontend.meaning.returned_values import evaluated
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
@@ -242,10 +242,8 @@ class Lookup(Symbols):
     def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call returns: of an integer function of the file, or of `abs`. Raises NotAffine."""
         name = node.name.name if isinstance(node.name, c_ast.ID) else "a pointer"
-        definition = next(
-            (e for e in self.settings.unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name), None
-        )
-        if definition is not None and definition.body is not None:
+        definition = self.settings.unit.definition(name)
+        if definition is not None:
             if name in self._calling or len(self._calling) == _MOST_CALLS:
                 raise NotAffine(f"it calls '{name}', which calls itself or too many others", node, data=True)
             if self.places.token_of(definition.body) is None:
@@ -254,7 +252,7 @@ class Lookup(Symbols):
             self.walked.called[name] = definition
             self._calling.append(name)
             try:
-                return called(definition, arguments, node, where, self, self.pure)
+                return evaluated(definition, arguments, node, where, self, self.pure)
             finally:
                 self._calling.pop()
         result = None if name in self.settings.unit.chunks else {"abs": I32, "labs": I64, "llabs": I64}.get(name)

@@ -29,9 +29,7 @@ def _result_type(name: str, unit: Unit, scope: Scope, visiting: frozenset[str]) 
     conversion = conversion_of(name)
     if conversion is not None:
         return conversion[1]
-    definition = next(
-        (e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name and e.body is not None), None
-    )
+    definition = unit.definition(name)
     declared = scope.find(name)
     ctype = declared.ctype if declared is not None and declared.is_function else None
     library = result_of(name)
@@ -97,6 +95,8 @@ def _pure_body(definition: c_ast.FuncDef, unit: Unit, scope: Scope, visiting: fr
                 found = scope.file.find(node.name)
                 constant = found is not None and found.value is not None
                 return node.name in names or node.name in LIBRARY_CONSTANTS or constant
+            case c_ast.UnaryOp(op="sizeof"):
+                return True
             case c_ast.UnaryOp(op="+" | "-" | "!" | "~"):
                 return pure(node.expr)
             case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--") | c_ast.Assignment():

@@ -36,7 +36,7 @@ def function_value(name: str, unit: Unit, scope: Scope) -> Function | None:
 
 
 def _function(name: str, unit: Unit, scope: Scope, around: tuple[str, ...]) -> Function:
-    definition = next((e for e in unit.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name), None)
+    definition = unit.definition(name)
     if definition is None or name in around or len(around) > _DEEPEST:
         raise NoValue
     function = returned(definition)
@@ -149,8 +149,7 @@ class _Modelled:
         if conversion is not None and len(given) == 1:
             source, target = conversion
             return Convert(source, target, self.as_type(given[0], source))
-        own = any(isinstance(e, c_ast.FuncDef) and e.decl.name == name for e in self.unit.externals)
-        if own:
+        if self.unit.definition(name) is not None:
             function = _function(name, self.unit, self.scope, self.around)
             if len(function.parameters) != len(given):
                 raise NoValue

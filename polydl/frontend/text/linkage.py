@@ -16,9 +16,12 @@ def as_c(text: str) -> str:
         return text
     source = SourceText("", text)
     tokens = source.tokens
+    conditional = [(group.start, group.end) for group in source.groups()]
     blank: list[Token] = []
     for at, token in enumerate(tokens[:-2]):
-        if token.text != "extern" or tokens[at + 1].text not in ('"C"', '"C++"') or _conditional(source, token):
+        if token.text != "extern" or tokens[at + 1].text not in ('"C"', '"C++"'):
+            continue
+        if any(start <= token.offset < end for start, end in conditional):
             continue
         blank.append(tokens[at + 1])
         if tokens[at + 2].text == "{":
@@ -31,14 +34,3 @@ def as_c(text: str) -> str:
         end = token.offset + len(token.text)
         text = text[: token.offset] + " " * len(token.text) + text[end:]
     return text
-
-
-def _conditional(source: SourceText, token: Token) -> bool:
-    """Whether a token stands in an `#if`."""
-    depth = 0
-    for directive in source.directives:
-        if directive.start > token.offset:
-            break
-        word = next(iter(directive.words()), "")
-        depth += (word in ("if", "ifdef", "ifndef")) - (word == "endif")
-    return depth > 0

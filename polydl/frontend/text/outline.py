@@ -6,12 +6,11 @@ that loop, and stands for nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from polydl.base.errors import InputError
-from polydl.frontend.text.scan import Directive, SourceText, Token, statement_end
+from polydl.frontend.text.scan import Directive, Group, SourceText, Token, statement_end
 
 LOOP_PRAGMAS = ("omp", "acc", "ivdep", "simd", "vector", "novector", "unroll", "nounroll", "loop_count")
 """First words of pragmas that mean the loop behind them; and, after `GCC` or `clang`, those of `_OF_COMPILERS`."""
@@ -24,25 +23,13 @@ _ONCE = ("master", "masked", "critical", "ordered", "task", "atomic")
 _MAKES_THREADS = ("parallel", "teams", "target")
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """`#if` … `#endif` with everything between."""
-
-    start: int
-    """Offset of the line of `#if`."""
-    end: int
-    """Offset one past the newline of `#endif`."""
-    marks: tuple[int, ...]
-    """Offsets of the lines of its directives: `#if`, `#elif`, `#else`, `#endif`."""
-
-
 def balanced(source: SourceText, start: int, end: int) -> tuple[int, int]:
     """The least range around [start, end) that has all or none of the directives of every `#if` group."""
     text = source.text
-    groups = list(_groups(source.directives))
+    groups = list(source.groups())
     while True:
         for group in groups:
-            inside = [mark for mark in group.marks if start <= mark < end]
+            inside = any(start <= directive.start < end for directive in group.directives)
             if inside and (group.start < start or _last_line_end(text, group) > end):
                 start, end = min(start, group.start), max(end, _last_line_end(text, group))
                 break
@@ -54,30 +41,17 @@ def compiled(source: SourceText, lines: Collection[int]) -> list[Token]:
     """The tokens of a file but for those in branches of an `#if` of which the preprocessor left nothing. `lines`: those
     of which something was left."""
     left_out: list[tuple[int, int]] = []
-    for group in _groups(source.directives):
-        for start, end in pairwise(group.marks):
+    for group in source.groups():
+        for start, end in pairwise(directive.start for directive in group.directives):
             tokens = _tokens(source, start, end)
             if tokens and not any(token.line in lines or token.logical in lines for token in tokens):
                 left_out.append((start, end))
     return [token for token in source.tokens if not any(start <= token.offset < end for start, end in left_out)]
 
 
-def _last_line_end(text: str, group: _Group) -> int:
+def _last_line_end(text: str, group: Group) -> int:
     """Offset of the newline of a group's `#endif`."""
     return group.end - len("\n") if text[group.end - 1 : group.end] == "\n" else group.end
-
-
-def _groups(directives: Sequence[Directive]) -> Iterator[_Group]:
-    open_groups: list[list[int]] = []
-    for directive in directives:
-        word = next(iter(directive.words()), "")
-        if word in ("if", "ifdef", "ifndef"):
-            open_groups.append([directive.start])
-        elif word in ("elif", "elifdef", "elifndef", "else") and open_groups:
-            open_groups[-1].append(directive.start)
-        elif word == "endif" and open_groups:
-            marks = open_groups.pop()
-            yield _Group(marks[0], directive.end, (*marks, directive.start))
 
 
 def pragmas_before(source: SourceText, start: int) -> list[Directive]:

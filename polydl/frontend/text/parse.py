@@ -113,6 +113,10 @@ class Unit:
     aliased: frozenset[str] = frozenset()
     """Functions that read scalars through pointers to other types."""
 
+    def definition(self, name: str) -> c_ast.FuncDef | None:
+        """The function of this name, with its body; None where it is not read."""
+        return next((e for e in self.externals if isinstance(e, c_ast.FuncDef) and e.decl.name == name), None)
+
 
 def parse(
     source: SourceText, pragmas: Sequence[Pragma], preprocessed: Preprocessed, bodies: bool | Collection[str]

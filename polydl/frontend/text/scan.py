@@ -72,6 +72,24 @@ class Directive:
         return tuple(token.text for token in self.tokens[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`#if` … `#endif` with everything between."""
+
+    directives: tuple[Directive, ...]
+    """`#if`, `#elif`, `#else`, `#endif`."""
+
+    @property
+    def start(self) -> int:
+        """Offset of the line of `#if`."""
+        return self.directives[0].start
+
+    @property
+    def end(self) -> int:
+        """Offset one past the newline of `#endif`."""
+        return self.directives[-1].end
+
+
 @dataclass(slots=True)
 class SourceText:
     """A file's text, tokenised once."""
@@ -133,6 +151,18 @@ class SourceText:
     def _token(self, offset: int, text: str, line: int, logical: int, kind: str) -> Token:
         return Token(text, offset, line, offset - self._starts[line - 1] + 1, logical, kind)
 
+    def groups(self) -> Iterator[Group]:
+        """The `#if` groups, inner ones first."""
+        open_groups: list[list[Directive]] = []
+        for directive in self.directives:
+            word = next(iter(directive.words()), "")
+            if word in ("if", "ifdef", "ifndef"):
+                open_groups.append([directive])
+            elif word in ("elif", "elifdef", "elifndef", "else", "endif") and open_groups:
+                open_groups[-1].append(directive)
+                if word == "endif":
+                    yield Group(tuple(open_groups.pop()))
+
     def line_text(self, line: int) -> str | None:
         """Physical line `line` (1-based) without its newline; None when there is no such line."""
         return self._lines[line - 1] if 1 <= line <= len(self._lines) else None
@@ -187,8 +217,6 @@ def statement_end(tokens: list[Token], index: int) -> int:
         if text == "if" and after < len(tokens) and tokens[after].text == "else":
             return statement_end(tokens, after + 1)
         return after
-    if text == "do":
-        index = statement_end(tokens, index + 1)  # the condition, which ends as any statement does
     while index < len(tokens):
         if tokens[index].text in ("(", "[", "{"):
             index = matching(tokens, index)
