@@ -10,14 +10,13 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.loop_forms import Loop
-from polydl.frontend.core.node_copies import with_in_place
-from polydl.frontend.core.tree_parts import integer, summands
+from polydl.frontend.core.loop_forms import Loop, begun_by
+from polydl.frontend.core.tree_parts import integer, replaced, summands
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy
 from polydl.frontend.meaning.liveness import assigned_names
-from polydl.frontend.meaning.symbols import mentions, nodes
+from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.polynomials import Poly
@@ -103,13 +102,8 @@ def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter |
 
 def given(loop: Loop, name: str) -> Node | None:
     """The value that a loop's header gives a variable; None where it gives none."""
-    for part in loop.first:
-        match part:
-            case c_ast.Decl(name=own, init=c_ast.Node() as value) if own == name:
-                return value
-            case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=own), rvalue=value) if own == name:
-                return value
-    return None
+    first = next((part for part in loop.first if begun_by(part) == name), None)
+    return first.init if isinstance(first, c_ast.Decl) else getattr(first, "rvalue", None)
 
 
 def fresh(name: str, state: State) -> str:
@@ -145,13 +139,9 @@ def _shifted(condition: Node, name: str, shift: int) -> Node:
     """A condition in terms of a variable to which `shift` was added."""
     if shift == 0:
         return condition
-    instead = {}
-    for node in nodes(condition):
-        if isinstance(node, c_ast.ID) and node.name == name:
-            instead[id(node)] = c_ast.BinaryOp(
-                "+" if shift < 0 else "-", node, integer(abs(shift), node.coord), node.coord
-            )
-    return with_in_place(instead, condition)
+    at = condition.coord
+    own = c_ast.BinaryOp("+" if shift < 0 else "-", c_ast.ID(name, at), integer(abs(shift), at), at)
+    return replaced(condition, {name: own})
 
 
 def straight(condition: Node) -> Node:

@@ -162,7 +162,4 @@ def _named(found: ElementType | None) -> Node | None:
 def _arithmetic(node: Node, scope: Scope) -> ElementType | None:
     """The arithmetic type of an expression; None for others."""
     type_ = type_of(node, scope)
-    if type_ is None:
-        return None
-    ctype, levels, _, function = scope.resolve(type_)
-    return ctype if isinstance(ctype, ElementType) and not levels and not function else None
+    return None if type_ is None else scope.arithmetic(type_)

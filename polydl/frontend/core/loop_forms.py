@@ -152,6 +152,17 @@ def step_of(node: Node) -> Step | None:
     return None
 
 
+def begun_by(part: Node) -> str | None:
+    """The variable that a part of a header gives a value to."""
+    match part:
+        case c_ast.Decl(name=name, init=c_ast.Node()):
+            return str(name)
+        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name)):
+            return str(name)
+        case _:
+            return None
+
+
 def stepped(node: Node) -> str | None:
     """The variable that a statement changes, of the form of a step or a sum of more with it; None for other
     statements."""

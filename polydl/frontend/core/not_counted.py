@@ -6,7 +6,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.loop_forms import Loop, step_of
+from polydl.frontend.core.loop_forms import Loop, begun_by, step_of
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
 from polydl.frontend.meaning.constants import constant
@@ -123,17 +123,6 @@ def not_stepped(node: Node, name: str, state: State) -> InputError:
         return state.places.error(why, node, hint, topic="loop-headers")
     why, hint = f"the step of '{name}' is not constant", "use a step that is a constant"
     return state.places.error(why, step.by, hint, topic="loop-headers")
-
-
-def begun_by(part: Node) -> str | None:
-    """The variable that a part of a header gives a value to."""
-    match part:
-        case c_ast.Decl(name=name, init=c_ast.Node()):
-            return str(name)
-        case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name)):
-            return str(name)
-        case _:
-            return None
 
 
 def target(part: Node) -> str | None:

@@ -103,10 +103,9 @@ class _Rewriting:
         found = records.peeled(node)
         members: dict[str, ElementType] = {}
         for member in records.members(found) if isinstance(found, c_ast.Union) else ():
-            ctype, levels, _, _ = scope.resolve(member.type)
-            if levels or member.name is None or not _is_word(ctype) or member.bitsize is not None:
+            ctype = scope.arithmetic(member.type)
+            if ctype is None or member.name is None or not _is_word(ctype) or member.bitsize is not None:
                 return None
-            assert isinstance(ctype, ElementType)
             members[member.name] = ctype
         return members if len({one.bytes for one in members.values()}) == 1 else None
 
@@ -153,12 +152,10 @@ class _Rewriting:
                 members = self._union(name, scope) or {}
                 return (node.name, _word(members), members[field]) if field in members else None
             case c_ast.UnaryOp(op="*", expr=c_ast.Cast(to_type=to, expr=c_ast.UnaryOp(op="&", expr=scalar))):
-                ctype, levels, _, _ = scope.resolve(to)
+                pointed = Records(scope, constant).inner(to)
+                ctype = None if pointed is None else scope.arithmetic(pointed)
                 held = self._scalar(scalar, scope)
-                if len(levels) != 1 or not levels[0].pointer or held is None or not _is_word(ctype) or ctype is held:
-                    return None
-                assert isinstance(ctype, ElementType)
-                if ctype.bytes != held.bytes:
+                if ctype is None or held is None or not _is_word(ctype) or ctype is held or ctype.bytes != held.bytes:
                     return None
                 self.aliased |= ctype.is_float or held.is_float
                 return scalar, held, ctype
@@ -177,15 +174,12 @@ class _Rewriting:
         found = scope.find(node.name)
         if found is None or found.is_function or found.pinned or len(found.levels) != depth:
             return None
-        if not _is_word(found.ctype):
-            return None
-        assert isinstance(found.ctype, ElementType)
-        return found.ctype
+        return found.ctype if isinstance(found.ctype, ElementType) and _is_word(found.ctype) else None
 
 
-def _is_word(ctype: object) -> bool:
+def _is_word(ctype: ElementType) -> bool:
     """Whether it is a type whose bits may be read."""
-    return isinstance(ctype, ElementType) and ctype.bytes in _WORDS and (ctype.is_int or ctype in _OF_FLOAT)
+    return ctype.bytes in _WORDS and (ctype.is_int or ctype in _OF_FLOAT)
 
 
 def _word(members: dict[str, ElementType]) -> ElementType:

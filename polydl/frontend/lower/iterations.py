@@ -11,9 +11,8 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core import counters, not_counted
 from polydl.frontend.core.counters import Counter
-from polydl.frontend.core.evolution import evolutions
-from polydl.frontend.core.evolved_values import Evolutions, Known, values_at, values_behind
-from polydl.frontend.core.loop_forms import AnyLoop, Loop, loop_of
+from polydl.frontend.core.evolution import Evolutions, Known, evolutions, values_at, values_behind
+from polydl.frontend.core.loop_forms import AnyLoop, Loop, begun_by, loop_of
 from polydl.frontend.core.tree_parts import declaration, type_named
 from polydl.frontend.lower import segments
 from polydl.frontend.lower.entries import entries_of
@@ -88,7 +87,7 @@ class Iterations(Undecided):
             if (found := self.scope.find(name)) is not None and found.integer is not None
         }
         for part in loop.first:
-            begun = not_counted.begun_by(part)
+            begun = begun_by(part)
             if begun is not None and (value := counters.given(loop, begun)) is not None and begun in integers:
                 self._condition(value)
         for part in rest:
@@ -256,7 +255,7 @@ class Iterations(Undecided):
     def _undecided_loop(self, counter: Counter, found: Evolutions) -> None:
         """Walk the body of a loop whose bounds data decide, for any value of its variables."""
         loop, name = counter.loop, counter.judged
-        names = (not_counted.begun_by(part) for part in loop.first)
+        names = (begun_by(part) for part in loop.first)
         begun = {one: value for one in names if one is not None and (value := counters.given(loop, one)) is not None}
         builder = self.values()
         start = Given(name, builder.form(begun[name], self.domain), self.domain, "begin", int(counter.step > 0))

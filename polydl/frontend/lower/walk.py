@@ -9,7 +9,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.evolved_values import merged
+from polydl.frontend.core.evolution import merged
 from polydl.frontend.lower import microkernels, segments, written_out
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.iterations import Iterations

@@ -49,8 +49,7 @@ def _returned(node: Node, scope: Scope) -> ElementType | None:
     """Arithmetic result type of a function declaration."""
     if not isinstance(node, c_ast.Decl) or not isinstance(node.type, c_ast.FuncDecl):
         return None
-    ctype, levels, _, _ = scope.resolve(node.type.type)
-    return ctype if not levels and isinstance(ctype, ElementType) else None
+    return scope.arithmetic(node.type.type)
 
 
 _PARTS = (
@@ -119,6 +118,4 @@ def _pure_body(definition: c_ast.FuncDef, unit: Unit, scope: Scope, visiting: fr
 
 def _scalar(node: c_ast.Decl, scope: Scope) -> bool:
     """Whether a declaration is that of an arithmetic scalar that is no volatile."""
-    ctype, levels, _, is_function = scope.resolve(node.type)
-    volatile = "volatile" in (node.quals or [])
-    return not levels and not is_function and not volatile and isinstance(ctype, ElementType)
+    return scope.arithmetic(node.type) is not None and "volatile" not in (node.quals or [])

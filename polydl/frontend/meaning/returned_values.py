@@ -176,8 +176,8 @@ def evaluated(
         return NotAffine(f"it calls '{name}', which {what}", node, data=True)
 
     def integer_type(type_: Node) -> ElementType:
-        ctype, levels, _, is_function = outer.scope.file.resolve(type_)
-        if levels or is_function or not isinstance(ctype, ElementType) or not ctype.is_int:
+        ctype = outer.scope.file.arithmetic(type_)
+        if ctype is None or not ctype.is_int:
             raise more("works on other values than integers")
         return ctype
 

@@ -49,11 +49,9 @@ def _function(name: str, unit: Unit, scope: Scope, around: tuple[str, ...]) -> F
 
 def _scalar(node: Node, scope: Scope) -> ElementType:
     """The arithmetic type that a declaration describes."""
-    ctype, levels, _, is_function = scope.resolve(node)
-    plain = not levels and not is_function and isinstance(ctype, ElementType) and ctype is not F16
-    if not plain or "volatile" in (getattr(node, "quals", None) or ()):
+    ctype = scope.arithmetic(node)
+    if ctype is None or ctype is F16 or "volatile" in (getattr(node, "quals", None) or ()):
         raise NoValue
-    assert isinstance(ctype, ElementType)
     return ctype
 
 

@@ -207,6 +207,11 @@ class Scope:
             )
             following = None if following is None else following + 1
 
+    def arithmetic(self, node: Node) -> ElementType | None:
+        """The type that a type node describes, where that is one of the table; None for others."""
+        ctype, levels, _, is_function = self.resolve(node)
+        return ctype if isinstance(ctype, ElementType) and not levels and not is_function else None
+
     def resolve(self, node: Node, depth: int = 0) -> tuple[CType, tuple[Level, ...], bool, bool]:
         """(element type, levels from the outside in, element is const, is a function) of a type node."""
         levels: list[Level] = []
