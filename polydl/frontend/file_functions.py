@@ -12,7 +12,7 @@ from polydl.frontend.core.deduced_types import deduce
 from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.statements_apart import conditions_apart, stepped_apart
 from polydl.frontend.lower.inlined import Calls, expanded
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.chunks import DEDUCED
 from polydl.frontend.text.parse import Unit

@@ -16,7 +16,7 @@ from polydl.frontend.lower.extract import GENERATED, extract, in_order
 from polydl.frontend.lower.extracted import Extracted, Options
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.regions import Finder, Found, repeats
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.narrow_types import check_compiler
 from polydl.frontend.meaning.symbols import Scope, nodes
 from polydl.frontend.text.parse import Unit

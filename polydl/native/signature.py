@@ -11,7 +11,7 @@ import numpy as np
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.ctypes import VOID, CType
 from polydl.frontend.meaning.symbols import Scope, mentions
 from polydl.frontend.text.parse import Unit

@@ -17,8 +17,7 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import copied
 from polydl.frontend.core.tree_parts import type_named
-from polydl.frontend.meaning.affine import NotAffine, integer_constant
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import NotAffine, constant, integer_constant
 from polydl.frontend.meaning.records import Records
 from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.frontend.text.chunks import DEDUCED
@@ -98,9 +97,9 @@ def type_of(node: Node, scope: Scope) -> Node | None:
             return node.to_type.type
         case c_ast.ID(name=name):
             found = scope.find(name)
-            if found is None or isinstance(found.node, c_ast.Decl):
-                return None if found is None else found.node.type
-            return _named(None if found.value is None else found.integer)
+            if found is not None and isinstance(found.node, c_ast.Decl):
+                return found.node.type
+            return _named(None if found is None or found.value is None else found.integer)
         case c_ast.ArrayRef(name=base) | c_ast.UnaryOp(op="*", expr=base):
             outer = type_of(base, scope)
             return None if outer is None else records.inner(outer)

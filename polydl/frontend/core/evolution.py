@@ -29,8 +29,7 @@ from polydl.frontend.core import counters
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, Step, loop_of, step_of
 from polydl.frontend.core.tree_parts import assigned_value
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, symbol, symbol_aff
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import NotAffine, Value, constant, constant_aff, symbol, symbol_aff
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import mentions
@@ -154,6 +153,8 @@ class _Execution:
         """Execute a statement."""
         state = self.state
         match node:
+            case None:
+                pass
             case c_ast.Compound():
                 with state.scoped():
                     for item in node.block_items or ():
@@ -174,8 +175,6 @@ class _Execution:
                 self._if(node)
             case c_ast.For() | c_ast.While() | c_ast.DoWhile():
                 self._loop(node)
-            case None:
-                pass
             case _:
                 state.forget(assigned_names(node))
 

@@ -146,9 +146,11 @@ def step_of(node: Node) -> Step | None:
         case c_ast.Assignment(op="+=" | "-=" as op, lvalue=c_ast.ID(name=name), rvalue=by):
             return Step(name, op[0], by)
         case c_ast.Assignment(op="=", lvalue=c_ast.ID(name=name), rvalue=c_ast.BinaryOp(op="+" | "-" as op) as value):
-            for own, by in ((value.left, value.right), (value.right, value.left))[: 1 + (op == "+")]:
-                if isinstance(own, c_ast.ID) and own.name == name:
-                    return Step(name, op, by)
+            left, right = value.left, value.right
+            if isinstance(left, c_ast.ID) and left.name == name:
+                return Step(name, op, right)
+            if op == "+" and isinstance(right, c_ast.ID) and right.name == name:
+                return Step(name, op, left)
     return None
 
 

@@ -27,7 +27,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, type_named
 from polydl.frontend.lower.inlined import Given
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.regions import Found
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, has_address_taken
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.frontend.text.parse import Unit

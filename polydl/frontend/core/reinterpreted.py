@@ -20,7 +20,7 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import assigned_value, integer, type_named
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.records import Records
 from polydl.frontend.meaning.symbols import Scope, parameters_of
 from polydl.model.functions import FUNCTIONS
@@ -42,7 +42,9 @@ def reinterpreted(function: c_ast.FuncDef, file_scope: Scope) -> bool:
     scope = Scope(file_scope)
     for parameter in parameters_of(function):
         scope.declare(parameter, Storage.PARAMETER, constant)
-    function.body = rewriting.one(function.body, scope, function)
+    body = rewriting.one(function.body, scope, function)
+    assert isinstance(body, c_ast.Compound), "it stays one"
+    function.body = body
     return rewriting.aliased
 
 

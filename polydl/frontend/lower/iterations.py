@@ -20,8 +20,7 @@ from polydl.frontend.lower.raw import Given, SourceLoop
 from polydl.frontend.lower.structured import structured
 from polydl.frontend.lower.undecided import Undecided
 from polydl.frontend.lower.zeros import without_continue
-from polydl.frontend.meaning.affine import NotAffine, Value
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import NotAffine, Value, constant
 from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import Symbol, nodes

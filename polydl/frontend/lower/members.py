@@ -35,7 +35,7 @@ from polydl.frontend.lower.member_nodes import (
 )  # fmt: skip
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.lower.views import Reached, Views
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.ctypes import OtherType
 from polydl.frontend.meaning.records import Records, Unknown
 from polydl.frontend.meaning.symbols import Level, Scope, Symbol, nodes

@@ -12,7 +12,7 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.lower.member_nodes import bare, is_qualified, make_const, renamed, written
 from polydl.frontend.lower.regions import Found
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.records import Records, Unknown
 from polydl.frontend.meaning.symbols import Level, Scope, Symbol
 from polydl.frontend.text.parse import Unit

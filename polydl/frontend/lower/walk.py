@@ -15,8 +15,7 @@ from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.iterations import Iterations
 from polydl.frontend.lower.member_nodes import Row
 from polydl.frontend.lower.raw import RawCall
-from polydl.frontend.meaning.affine import NotAffine, tidy
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import NotAffine, constant, tidy
 from polydl.frontend.meaning.ctypes import VOID
 from polydl.frontend.meaning.liveness import leaves
 from polydl.frontend.meaning.lookup import Settings

@@ -17,7 +17,7 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.tree_parts import indexed, items_of, text_of
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.liveness import changed_names, stored_names
 from polydl.frontend.meaning.symbols import Symbol, mentions
 from polydl.model.combiners import adds

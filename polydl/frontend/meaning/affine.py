@@ -175,6 +175,15 @@ def integer_constant(node: c_ast.Constant) -> Value:
     return number(*found)
 
 
+def constant(node: Node, scope: Scope) -> int | None:
+    """Value of a constant expression, of enumerators, constants with such values and literals; None when it is not
+    constant."""
+    try:
+        return Symbols(scope).evaluator.value(node, universe()).constant
+    except NotAffine:
+        return None
+
+
 class Evaluator:
     """Evaluates integer expressions and conditions where a set of symbol values holds."""
 

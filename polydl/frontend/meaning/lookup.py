@@ -10,8 +10,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import SourceLoop, Walked
-from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, number, symbol
-from polydl.frontend.meaning.constants import constant
+from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, constant, number, symbol
 from polydl.frontend.meaning.data_subscripts import Subscript
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
