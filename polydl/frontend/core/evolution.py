@@ -381,11 +381,8 @@ def moved(begin: Value, added: Value, count: Value | None, state: State) -> Valu
     """The value behind so many iterations; None where it is not found."""
     if count is None:
         return None
-    try:
-        distance = _times(added, count) if added.poly is None else state.evaluator.product(added, count, I64)
-        return None if distance is None else state.evaluator.combine(begin, distance, 1, begin.ctype)
-    except NotAffine:
-        return None
+    distance = _times(added, count) if added.poly is None else state.evaluator.product(added, count, I64)
+    return None if distance is None else state.evaluator.combine(begin, distance, 1, begin.ctype)
 
 
 def _times(added: Value, count: Value) -> Value | None:

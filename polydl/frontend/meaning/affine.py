@@ -70,9 +70,6 @@ class Value:
 class Symbols:
     """What identifiers mean in expressions: here, what is constant in a scope."""
 
-    in_value = False
-    """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
-
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.evaluator = Evaluator(self)

@@ -101,6 +101,8 @@ class Lookup(Symbols):
         super().__init__(Scope(settings.scope))
         self.settings = settings
         self.places = settings.unit.places
+        self.in_value = False
+        """True while a right-hand side is evaluated: what is looked up then does not shape the program."""
         self.walked = Walked()
         self.loops: list[tuple[SourceLoop, ElementType]] = []
         self.environment: dict[str, tuple[Value, Node | None] | None] = {}

@@ -207,7 +207,6 @@ class _Names(Symbols):
 
     def __init__(self, outer: Symbols, given: Mapping[str, Value], more: Callable[[str], NotAffine]) -> None:
         super().__init__(outer.scope.file)
-        self.in_value = outer.in_value
         self.evaluator = _Evaluator(self)
         self._outer = outer
         self._given = given
