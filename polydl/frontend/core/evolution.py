@@ -18,7 +18,7 @@ The number may come of loops inside: `k++` in a loop of `w` iterations adds w, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from pycparser import c_ast
@@ -240,40 +240,24 @@ class _Execution:
         state = self.state
         inner = evolutions(loop, state)
         counter = counters.counter_of(loop, inner.each, state)
-        others = inner.each.keys() - {counter.name if counter is not None else None}
-        if counter is None or counter.start is None or not others:
+        if counter is None or counter.start is None or not inner.each.keys() - {counter.name}:
             return None
         environment, around = state.environment, state.domain
-        state.environment = dict(environment)
         try:
-            reached = counters.reached(counter, around, state)
-            state.forget(loop.changed)
-            state.environment.update(values_at(inner, counter, reached, environment, state))
-            taken = counters.domain(counter, around, state)
+            taken = iterations_of(inner, counter, state)
+            inside = state.environment
         except (NotAffine, NeedsData, InputError):
             return None
         finally:
             state.environment = environment
-        count = counters.trips(counter, around, taken, state)
-        if count is None:
-            return None
-        made: dict[str, Known] = {}
-        for name in others:
-            begin = environment.get(name)
-            run = count.running
-            if not count.sure:
-                if self._inside_alone(name, loop):
-                    self.doubtful.add(name)
-                else:
-                    run = count.exact
-            value = None if begin is None else moved(begin[0], inner.each[name], run, state)
-            made[name] = None if value is None else (value, None)
-        self.doubtful.update(inner.doubtful & others)
+        made = values_behind(inner, counter, (around, taken), (environment, inside), state, self._inside_alone(loop))
+        self.doubtful.update(inner.doubtful & made.keys())
         return made
 
-    def _inside_alone(self, name: str, inner: Loop) -> bool:
-        """Whether the loop whose iteration is executed names an integer in a loop inside alone."""
-        return [*mentions(self.loop.node)].count(name) == [*mentions(inner.node)].count(name)
+    def _inside_alone(self, inner: Loop) -> set[str]:
+        """The integers that the loop whose iteration is executed names in a loop inside alone."""
+        everywhere, inside = [*mentions(self.loop.node)], [*mentions(inner.node)]
+        return {name for name in inside if everywhere.count(name) == inside.count(name)}
 
 
 def symbols_of(value: Value) -> set[str]:
@@ -324,16 +308,34 @@ def values_at(
     return made
 
 
+def iterations_of(found: Evolutions, counter: counters.Counter, state: State) -> isl.Set:
+    """The current iterations with the values that a loop's dimension takes; the environment becomes what its body
+    sees where an iteration begins. Raises InputError, NotAffine."""
+    before = state.environment
+    made: dict[str, Known] = {}
+    if found.later or found.each.keys() - {counter.name}:
+        made = values_at(found, counter, counters.reached(counter, state.domain, state), before, state)
+    state.environment = dict(before)
+    state.forget(counter.loop.changed)
+    state.environment.update(made)
+    if counter.name is not None:
+        state.environment.pop(counter.name, None)
+    return counters.domain(counter, state.domain, state)
+
+
 def values_behind(
     found: Evolutions,
     counter: counters.Counter,
     where: tuple[isl.Set, isl.Set],
     environments: tuple[Mapping[str, Known], Mapping[str, Known]],
     state: State,
+    alone: Collection[str] | None = None,
 ) -> dict[str, Known]:
     """What the integers that a loop changes are behind it, as far as they evolve.
 
-    `where`: where the loop stands, and its iterations; `environments`: in front of it, and where an iteration begins.
+    `where`: where the loop stands, and its iterations; `environments`: in front of it, and where an iteration begins;
+    `alone`: integers that nothing but the loop uses, which become doubtful where it may not run; None: what is doubtful
+    is not known.
     """
     around, taken = where
     before, inside = environments
@@ -351,8 +353,11 @@ def values_behind(
         return made
     for name in others - declared:
         begin, value = before.get(name), None
-        if begin is not None and name in found.each and name not in found.doubtful:
-            value = moved(begin[0], found.each[name], count.running if count.sure else count.exact, state)
+        if begin is not None and name in found.each and (alone is not None or name not in found.doubtful):
+            if not count.sure and name in (alone or ()):
+                found.doubtful.add(name)
+            run = count.running if count.sure or name in (alone or ()) else count.exact
+            value = moved(begin[0], found.each[name], run, state)
         elif begin is not None and name in found.later and begin[0].pw is not None:
             value = _behind_last(found.later[name], begin[0], counter, last, inside)
         made[name] = None if value is None else (value, None)

@@ -11,7 +11,7 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core import counters, not_counted
 from polydl.frontend.core.counters import Counter
-from polydl.frontend.core.evolution import Evolutions, Known, evolutions, values_at, values_behind
+from polydl.frontend.core.evolution import Evolutions, evolutions, iterations_of, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, begun_by, loop_of
 from polydl.frontend.core.tree_parts import declaration, type_named
 from polydl.frontend.lower import segments
@@ -201,7 +201,7 @@ class Iterations(Undecided):
         around, before = self.domain, self.environment
         self.environment = dict(before)
         try:
-            taken = self._taken(counter, found)
+            taken = iterations_of(found, counter, self)
         except (NotAffine, NeedsData) as error:
             self.environment = before  # says `domain`
             if not headed:
@@ -218,20 +218,6 @@ class Iterations(Undecided):
         if not (self.in_fragment or self.in_black_box):
             self.environment.update(values_behind(found, counter, (around, taken), (before, values), self))
         return taken
-
-    def _taken(self, counter: Counter, found: Evolutions) -> isl.Set:
-        """The current iterations with the values that a loop's dimension takes; the environment becomes what its body
-        sees where an iteration begins. Raises InputError, NotAffine."""
-        before = self.environment
-        made: dict[str, Known] = {}
-        if found.later or found.each.keys() - {counter.name}:
-            made = values_at(found, counter, counters.reached(counter, self.domain, self), before, self)
-        self.environment = dict(before)
-        self.forget(counter.loop.changed)
-        self.environment.update(made)
-        if counter.name is not None:
-            self.environment.pop(counter.name, None)
-        return counters.domain(counter, self.domain, self)
 
     def _iterations(self, loop: Loop, counter: Counter, taken: isl.Set) -> None:
         """Walk the body of a loop."""
