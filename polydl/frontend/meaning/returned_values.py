@@ -17,7 +17,7 @@ For a call in a subscript, bound or condition it is evaluated with the arguments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pycparser import c_ast
@@ -188,12 +188,10 @@ def evaluated(
     if len(function.parameters) != len(arguments):
         raise NotAffine(f"'{name}' is called with other arguments than it takes", node)
     types = [integer_type(variable.type) for variable in function.variables]
-    convert = outer.evaluator.convert
-    given = {
-        parameter.name: convert(argument, ctype, node, where)
-        for parameter, argument, ctype in zip(function.parameters, arguments, types, strict=False)
-    }
-    names = _Names(outer, given, more)
+    names = _Names(outer, more)
+    convert = names.evaluator.convert
+    for parameter, argument, ctype in zip(function.parameters, arguments, types, strict=False):
+        names.given[parameter.name] = convert(argument, ctype, node, where)
     value = convert(names.evaluator.value(function.value, where), integer_type(function.type), node, where)
     # What of the body is not in the value has to be nothing but numbers, too.
     calls = (one for one in nodes(definition.body) if isinstance(one, c_ast.FuncCall))
@@ -205,11 +203,12 @@ def evaluated(
 class _Names(Symbols):
     """What names mean in what a function returns."""
 
-    def __init__(self, outer: Symbols, given: Mapping[str, Value], more: Callable[[str], NotAffine]) -> None:
+    def __init__(self, outer: Symbols, more: Callable[[str], NotAffine]) -> None:
         super().__init__(outer.scope.file)
         self.evaluator = _Evaluator(self)
         self._outer = outer
-        self._given = given
+        self.given: dict[str, Value] = {}
+        """By parameter."""
         self._more = more
 
     def integer(self, node: c_ast.ID) -> Value:
@@ -217,8 +216,8 @@ class _Names(Symbols):
             raise self._more(
                 f"reads '{node.name}' before it surely has a value" if node.name else "may end without a value"
             )
-        if node.name in self._given:
-            return self._given[node.name]
+        if node.name in self.given:
+            return self.given[node.name]
         try:
             return super().integer(node)
         except NotAffine:
