@@ -33,7 +33,7 @@ class Places:
         self.source = source
         self._parsed = parsed
         self._segments: dict[int, list[str]] | None = None
-        self._tokens: list[tuple[tuple[int, int], Token]] | None = None
+        self._tokens: list[Token] | None = None
         self._aligned: dict[int, list[tuple[int, Token]]] = {}
 
     def _segments_of(self, line: int) -> list[str]:
@@ -60,25 +60,20 @@ class Places:
         if line in self._aligned:
             return self._aligned[line]
         original = self.source.logical_tokens(line)
-        expanded: list[tuple[int, str]] = []
+        expanded: list[Token] = []
         for segment in self._segments_of(line):
-            found = (
-                (match.start() + 1, match.group())
-                for match in TOKEN.finditer(segment)
-                if match.lastgroup not in _NO_TOKENS
-            )
-            expanded += islice(found, _MOST_ALIGNED - len(expanded))
-        texts = [text for _, text in expanded]
+            expanded += islice(_tokens_of(segment, line), _MOST_ALIGNED - len(expanded))
+        texts = [token.text for token in expanded]
         names = [token.text for token in original]
         aligned: list[tuple[int, Token]] = []
         if texts == names:
-            aligned = [(column, token) for (column, _), token in zip(expanded, original, strict=True)]
+            aligned = [(one.column, token) for one, token in zip(expanded, original, strict=True)]
         elif original:
             for _, a0, a1, b0, b1 in SequenceMatcher(None, texts, names, autojunk=False).get_opcodes():
                 for at in range(a0, a1):
                     same = b1 - b0 == a1 - a0 and texts[at] == names[b0 + at - a0]
                     target = b0 + at - a0 if same else b0
-                    aligned.append((expanded[at][0], original[min(target, len(original) - 1)]))
+                    aligned.append((expanded[at].column, original[min(target, len(original) - 1)]))
         aligned.sort(key=lambda pair: pair[0])
         self._aligned[line] = aligned
         return aligned
@@ -106,20 +101,20 @@ class Places:
             return None
         expanded = self._expanded()
         here = (int(coord.line), int(coord.column or 1))
-        firsts = [k for k, (place, _) in enumerate(expanded) if place == here]
+        firsts = [k for k, token in enumerate(expanded) if (token.line, token.column) == here]
         if len(firsts) != 1:
             return None
         first = firsts[0]
         try:
-            last = statement_end([token for _, token in expanded], first) - 1
+            last = statement_end(expanded, first) - 1
         except ValueError:
             return None
-        start, end = (self._exactly(expanded[k][0]) for k in (first, last))
+        start, end = (self._exactly(expanded[k]) for k in (first, last))
         if start is None or end is None:
             return None
         tokens = self.source.tokens
         at = self.source.index_at(end.offset)
-        if end.text != expanded[last][1].text:  # a macro's name: its use ends behind its arguments
+        if end.text != expanded[last].text:  # a macro's name: its use ends behind its arguments
             if at + 1 < len(tokens) and tokens[at + 1].text == "(":
                 try:
                     at = matching(tokens, at + 1)
@@ -130,30 +125,24 @@ class Places:
         neighbours = [(first - 1, before), (last + 1, behind)]
         for k, original in neighbours:
             known = 0 <= k < len(expanded) and 0 <= original < len(tokens)
-            if not known or self._exactly(expanded[k][0]) != tokens[original]:
+            if not known or self._exactly(expanded[k]) != tokens[original]:
                 return None
         return start, end
 
-    def _exactly(self, place: tuple[int, int]) -> Token | None:
-        """The original token of the token at a line and column of the preprocessed text."""
-        line, column = place
-        return next((token for at, token in self._alignment(line) if at == column), None)
+    def _exactly(self, one: Token) -> Token | None:
+        """The original token of a token of the preprocessed text."""
+        return next((token for at, token in self._alignment(one.line) if at == one.column), None)
 
-    def _expanded(self) -> list[tuple[tuple[int, int], Token]]:
-        """The tokens of the file's own preprocessed text, each with its line and column."""
+    def _expanded(self) -> list[Token]:
+        """The tokens of the file's own preprocessed text."""
         if self._tokens is None:
-            self._tokens = []
-            for number, text in self._own_lines():
-                for match in TOKEN.finditer(text) if not text.lstrip().startswith("#") else ():
-                    kind = match.lastgroup or "punct"
-                    if kind not in _NO_TOKENS:
-                        token = Token(match.group(), match.start(), number, match.start() + 1, number, kind)
-                        self._tokens.append(((number, token.column), token))
+            lines = ((number, text) for number, text in self._own_lines() if not text.lstrip().startswith("#"))
+            self._tokens = [token for number, text in lines for token in _tokens_of(text, number)]
         return self._tokens
 
     def compiled_tokens(self) -> list[Token]:
         """The tokens of the file, but for those in branches of an `#if` that are not compiled."""
-        return compiled(self.source, {line for (line, _), _ in self._expanded()})
+        return compiled(self.source, {token.line for token in self._expanded()})
 
     def span(self, node: Node | None) -> Span | None:
         """The place of a pycparser node, subscripts included in its length; None when nothing is known."""
@@ -181,3 +170,11 @@ class Places:
     def error(self, reason: str, node: Node | None, hint: str | None = None, topic: str | None = None) -> InputError:
         """An input error at a node."""
         return InputError(reason, self.span(node), hint, topic)
+
+
+def _tokens_of(text: str, line: int) -> Iterator[Token]:
+    """The tokens of a line of preprocessed text."""
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup or "punct"
+        if kind not in _NO_TOKENS:
+            yield Token(match.group(), match.start(), line, match.start() + 1, line, kind)
