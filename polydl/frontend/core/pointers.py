@@ -23,7 +23,7 @@ from pycparser.c_parser import Coord
 
 from polydl.frontend.core.loop_forms import STEPS, AnyLoop, listed, step_of, stepped, value_before
 from polydl.frontend.core.node_copies import copied, mapped
-from polydl.frontend.core.tree_parts import declaration, indexed, type_named
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, type_named
 from polydl.frontend.lower.inlined import Given
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.regions import Found
