@@ -8,13 +8,12 @@ An extreme that starts from the first element: what is left of the loop is the e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from polydl.equations.decided import decided_parts, simplified, taken
+from polydl.equations.decided import decided_parts
 from polydl.equations.step import Step
 from polydl.model import isl
 from polydl.model.accumulation import accumulates, keeps
-from polydl.model.expr import Conditional, Expr
+from polydl.model.expr import Conditional
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import inside_of
@@ -55,31 +54,12 @@ def _apart(scop: Scop, statement: Statement, depth: int, end: int, *, first: boo
     if not all(isinstance(s.body, Assignment) for s in inside):
         return None
     backwards = statement.iterators[depth] in statement.descending
-    pieces: dict[str, tuple[Piece, ...]] = {}
+    pieces: dict[str, list[Piece]] = {}
     for s in inside:
         alone = isl.fix(s.domain, depth, end)
-        rest = s.domain.subtract(alone).coalesce()
-        order = [("e", alone), ("r", rest)] if first != backwards else [("r", rest), ("e", alone)]
-        held = [(suffix, domain) for suffix, domain in order if not domain.is_empty()]
-        places = {suffix: place for place, (suffix, _) in enumerate(order)}
-        pieces[s.name] = tuple(Piece(suffix, domain, {depth: places[suffix]}) for suffix, domain in held)
+        parts = [("e", alone), ("r", s.domain.subtract(alone).coalesce())]
+        order = parts if first != backwards else parts[::-1]
+        pieces[s.name] = [Piece(suffix, domain, {depth: n}) for n, (suffix, domain) in enumerate(order)]
     step = cut(scop, pieces, "where a condition on its loop changes")
-    after = replace(step.after, statements=tuple(map(_decided, step.after.statements)))
-    left = next((s for s in after.statements if s.name == f"{statement.name}r"), None)
-    if left is None or not (accumulates(after, left) or keeps(left)):
-        return None
-    return replace(step, after=after)
-
-
-def _decided(statement: Statement) -> Statement:
-    """The statement without conditions that its loops decide."""
-    body = statement.body
-    if not isinstance(body, Assignment) or not isinstance(body.value, Conditional):
-        return statement
-    value: Expr = body.value
-    arm = taken(body.value, statement.domain)
-    if arm is not None:
-        value = arm
-    else:
-        value = replace(body.value, condition=simplified(body.value.condition, statement.domain))
-    return replace(statement, body=replace(body, value=value))
+    left = next((s for s in step.after.statements if s.name == f"{statement.name}r"), None)
+    return step if left is not None and (accumulates(step.after, left) or keeps(left)) else None

@@ -1,4 +1,4 @@
-"""Statements that rewrites add to programs, and loops that they take apart."""
+"""Statements that rewrites add to programs or give other instances, and loops that they take apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.model import isl
-from polydl.model.expr import Expr
+from polydl.model.expr import Expr, affine_values, on_affine_values
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
 
@@ -43,6 +43,39 @@ def free_statement_name(scop: Scop, stem: str) -> str:
     while f"{stem}{number}" in names:
         number += 1
     return f"{stem}{number}"
+
+
+def functions_of(statement: Statement) -> list[isl.PwAff] | None:
+    """The subscripts of all accesses of an assignment and the values of iterators in it, in order; None where an access
+    has several."""
+    assert isinstance(statement.body, Assignment)
+    found: list[isl.PwAff] = []
+    for access in statement.accesses:
+        if not access.relation.is_single_valued():
+            return None
+        found += isl.components(access.relation.as_pw_multi_aff())
+    return [*found, *(one.value for one in affine_values(statement.body.value))]
+
+
+def forms_of(statement: Statement) -> list[isl.Aff] | None:
+    """What `functions_of` are in the statement's domain; None where one is not one expression."""
+    pieces = [isl.pieces(one.gist(statement.domain)) for one in functions_of(statement) or ()]
+    return [own[0][1] for own in pieces] if pieces and all(len(own) == 1 for own in pieces) else None
+
+
+def on_instances(statement: Statement, forms: Sequence[isl.Aff], domain: isl.Set, name: str) -> Statement:
+    """An assignment for other instances under another name, with these expressions for those that `forms_of` says."""
+    assert isinstance(statement.body, Assignment)
+    domain = domain.set_tuple_name(name)
+    own = iter([isl.function_named(isl.PwAff.from_aff(one), name) for one in forms])
+    accesses = []
+    for access in statement.accesses:
+        subscripts = [next(own) for _ in range(isl.range_arity(access.relation))]
+        relation = isl.range_named(map_from_affs(domain, subscripts), access.array).intersect_domain(domain)
+        accesses.append(replace(access, relation=relation))
+    value = on_affine_values(statement.body.value, lambda _: next(own).intersect_domain(domain))
+    body = replace(statement.body, value=value)
+    return replace(statement, name=name, domain=domain, accesses=tuple(accesses), body=body)
 
 
 def shifted(statement: Statement, loop: tuple[int, ...], *, behind: int, inside: int = 0) -> Statement:

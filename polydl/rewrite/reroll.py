@@ -17,10 +17,12 @@ from fractions import Fraction
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step, together
 from polydl.model import isl
-from polydl.model.expr import AffineValue, Const, Expr, affine_values, on_affine_values, on_operands
+from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
+from polydl.model.linear_equations import solved
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
+from polydl.rewrite.new_statements import forms_of, functions_of, on_instances
 from polydl.target.isa import kernel_contraction
 
 
@@ -91,13 +93,7 @@ class _Group:
     """The one whose loops the whole gets."""
     parts: tuple[Part, ...]
     """In textual order."""
-    domain: isl.Set
-    """{ S[i…] } of the whole, under the name of the base."""
-
-    @property
-    def name(self) -> str:
-        """Of the whole."""
-        return f"{self.base}r"
+    whole: Statement
 
     @property
     def along(self) -> tuple[int, ...]:
@@ -120,14 +116,14 @@ def _is_all(scop: Scop, group: _Group, groups: Sequence[_Group]) -> bool:
 
 
 def _contracts(scop: Scop, group: _Group) -> bool:
-    return kernel_contraction(scop, scop.statement(group.name)) is not None
+    return kernel_contraction(scop, scop.statement(group.whole.name)) is not None
 
 
 def _step(scop: Scop, groups: Sequence[_Group], reassociate: bool) -> Step:
-    made = {group.base: _whole(scop, group) for group in groups}
+    made = {group.base: group.whole for group in groups}
     gone = {part.name for group in groups for part in group.parts}
     statements = tuple(made.get(s.name, s) for s in scop.statements if s.name in made or s.name not in gone)
-    wholes = tuple((group.name, group.parts) for group in groups)
+    wholes = tuple((group.whole.name, group.parts) for group in groups)
     return Step(Rolled(wholes, reassociate), scop, replace(scop, statements=statements))
 
 
@@ -178,7 +174,8 @@ def _grown(members: Sequence[Statement]) -> tuple[_Group | None, list[Statement]
     left = [s for s in members if s is not base]
     shifts = {s.name: shift for s in left if (shift := _shift(base, forms, s)) is not None}
     scale = tuple(math.lcm(*(shift[dim].denominator for shift in shifts.values())) for dim in range(base.depth))
-    if not (_stepped(base) or max(scale, default=1) > 1) or _scaled(forms, scale) is None:
+    scaled = _scaled(forms, scale)
+    if not (_stepped(base) or max(scale, default=1) > 1) or scaled is None:
         return None, left
     parts = {base.name: Part(base.name, scale, (0,) * base.depth)}
     domain = _place(base, parts[base.name], base.name).range()
@@ -189,11 +186,12 @@ def _grown(members: Sequence[Statement]) -> tuple[_Group | None, list[Statement]
         if place.is_disjoint(domain):
             parts[statement.name], domain = part, domain.union(place)
             left.remove(statement)
-    whole = _in_one_piece(domain) if len(parts) > 1 else None
-    if whole is None:
+    every = _in_one_piece(domain) if len(parts) > 1 else None
+    if every is None:
         return None, left
+    whole = on_instances(base, scaled, every, f"{base.name}r")
     group = _Group(base.name, tuple(parts[s.name] for s in members if s.name in parts), whole)
-    return (group if all(_without_gaps(whole, dim) for dim in group.along) else None), left
+    return (group if all(_without_gaps(every, dim) for dim in group.along) else None), left
 
 
 def _without_gaps(domain: isl.Set, dim: int) -> bool:
@@ -217,32 +215,16 @@ def _in_one_piece(domain: isl.Set) -> isl.Set | None:
     return None
 
 
-def _functions(statement: Statement) -> list[isl.PwAff] | None:
-    """The subscripts of all accesses and the values of iterators, in order; None where an access has several."""
-    assert isinstance(statement.body, Assignment)
-    found: list[isl.PwAff] = []
-    for access in statement.accesses:
-        if not access.relation.is_single_valued():
-            return None
-        found += isl.components(access.relation.as_pw_multi_aff())
-    return [*found, *(one.value for one in affine_values(statement.body.value))]
-
-
 def _forms(statement: Statement) -> list[isl.Aff] | None:
-    """What `_functions` are in the statement's domain; None where one is not one affine function."""
-    found = []
-    for function in _functions(statement) or ():
-        pieces = isl.pieces(function.gist(statement.domain))
-        if len(pieces) != 1 or isl.coefficients(pieces[0][1]) is None:
-            return None
-        found.append(pieces[0][1])
-    return found or None
+    """`forms_of` a statement; None where one has divisions."""
+    forms = forms_of(statement)
+    return None if forms is None or None in map(isl.coefficients, forms) else forms
 
 
 def _shift(base: Statement, forms: Sequence[isl.Aff], other: Statement) -> tuple[Fraction, ...] | None:
     """What to add to the iterators of a statement to find the iteration of `base` that does the same, where that is
     the same number for all of its iterations."""
-    functions = _functions(other)
+    functions = functions_of(other)
     if functions is None or len(functions) != len(forms):
         return None
     rows: list[list[Fraction]] = []
@@ -255,7 +237,8 @@ def _shift(base: Statement, forms: Sequence[isl.Aff], other: Statement) -> tuple
         if value is None or not value.is_int() or factors is None:
             return None
         rows.append([*map(Fraction, factors), Fraction(isl.to_int(value))])
-    return _solution(rows, base.depth)
+    found = solved(rows, base.depth)
+    return None if found is None else tuple(found.get(dim, Fraction(0)) for dim in range(base.depth))
 
 
 def _scaled(functions: Sequence[isl.Aff], scale: Sequence[int]) -> list[isl.Aff] | None:
@@ -268,39 +251,3 @@ def _scaled(functions: Sequence[isl.Aff], scale: Sequence[int]) -> list[isl.Aff]
         change = {dim: factor // by - factor for dim, (factor, by) in enumerate(zip(factors, scale, strict=True))}
         found.append(function.add(isl.linear(function.get_domain_space(), change)))
     return found
-
-
-def _solution(rows: Sequence[list[Fraction]], unknowns: int) -> tuple[Fraction, ...] | None:
-    """What solves linear equations (factors, right-hand side), 0 where they leave a choice; None: nothing does."""
-    pivots: dict[int, list[Fraction]] = {}
-    for given in rows:
-        row = given
-        for column, pivot in pivots.items():
-            row = [a - row[column] * b for a, b in zip(row, pivot, strict=True)]
-        first = next((c for c in range(unknowns) if row[c]), None)
-        if first is None:
-            if row[unknowns]:
-                return None
-            continue
-        row = [a / row[first] for a in row]
-        for column, pivot in pivots.items():
-            pivots[column] = [a - pivot[first] * b for a, b in zip(pivot, row, strict=True)]
-        pivots[first] = row
-    return tuple(pivots[c][unknowns] if c in pivots else Fraction(0) for c in range(unknowns))
-
-
-def _whole(scop: Scop, group: _Group) -> Statement:
-    """The statement that does what all parts of a group do."""
-    base = scop.statement(group.base)
-    forms = _forms(base)
-    scaled = None if forms is None else _scaled(forms, group.parts[0].scale)
-    assert scaled is not None and isinstance(base.body, Assignment)  # says `_grown`
-    domain = group.domain.set_tuple_name(group.name)
-    own = iter([isl.function_named(isl.PwAff.from_aff(one), group.name) for one in scaled])
-    accesses = []
-    for access in base.accesses:
-        subscripts = [next(own) for _ in range(isl.range_arity(access.relation))]
-        relation = isl.range_named(map_from_affs(domain, subscripts), access.array).intersect_domain(domain)
-        accesses.append(replace(access, relation=relation))
-    body = replace(base.body, value=on_affine_values(base.body.value, lambda _: next(own).intersect_domain(domain)))
-    return replace(base, name=group.name, domain=domain, accesses=tuple(accesses), body=body)

@@ -42,9 +42,8 @@ def split(scop: Scop, found: Sequence[Dependence]) -> Iterator[Step]:
 def _pieces(statement: Statement, plane: isl.Aff) -> list[Piece]:
     """What is below, on and above the plane on which a function is zero."""
     value = isl.PwAff.from_aff(plane)
-    sides = (("a", value.neg().pos_set()), ("b", value.zero_set()), ("c", value.pos_set()))
-    domains = [(suffix, statement.domain.intersect(side)) for suffix, side in sides]
-    return [Piece(suffix, domain, {-1: n}) for n, (suffix, domain) in enumerate(domains) if not domain.is_empty()]
+    sides = value.neg().pos_set(), value.zero_set(), value.pos_set()
+    return [Piece("abc"[n], statement.domain.intersect(side), {-1: n}) for n, side in enumerate(sides)]
 
 
 def _cut(statement: Statement, found: Sequence[Dependence], depth: int) -> isl.Aff | None:

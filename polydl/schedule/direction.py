@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from polydl.model import isl
+from polydl.model.linear_equations import solved
 from polydl.model.scop import Scop, Statement
 from polydl.model.strides import known_strides
 
@@ -16,22 +17,8 @@ from polydl.model.strides import known_strides
 def direction(rows: tuple[tuple[int, ...], ...], v: int, depth: int) -> tuple[Fraction, ...] | None:
     """The step in the iteration space that changes the value of row `v` by one and of no other row; None when the rows
     do not determine it (fewer rows than iterators, or dependent ones)."""
-    matrix = [[Fraction(x) for x in row] + [Fraction(int(i == v))] for i, row in enumerate(rows)]
-    at = 0
-    for column in range(depth):
-        pivot = next((i for i in range(at, len(matrix)) if matrix[i][column]), None)
-        if pivot is None:
-            return None
-        matrix[at], matrix[pivot] = matrix[pivot], matrix[at]
-        matrix[at] = [x / matrix[at][column] for x in matrix[at]]
-        for i in range(len(matrix)):
-            if i != at and matrix[i][column]:
-                factor = matrix[i][column]
-                matrix[i] = [x - factor * y for x, y in zip(matrix[i], matrix[at], strict=True)]
-        at += 1
-    if any(row[-1] for row in matrix[at:]):
-        return None
-    return tuple(matrix[i][-1] for i in range(depth))
+    found = solved(([*map(Fraction, row), Fraction(int(i == v))] for i, row in enumerate(rows)), depth)
+    return tuple(found[i] for i in range(depth)) if found is not None and len(found) == depth else None
 
 
 @dataclass(frozen=True)

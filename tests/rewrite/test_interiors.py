@@ -95,7 +95,7 @@ def test_what_stands_in_one_loop_is_cut_together(tmp_path: Path) -> None:
     scop = scop_of(tmp_path, EACH + "{ " + sum_ + " }")
     found = canonical(scop)
     assert not found.refused
-    assert [type(step.rewrite).__name__ for step in found.steps] == ["Cut", "Lives", "Apart"]
+    assert [type(step.rewrite).__name__ for step in found.steps] == ["Cut", "Lives"]
     assert len(found.scop.statements) == 9
     assert len({s.position[0] for s in found.scop.statements}) == 3
     assert len({a.array for s in found.scop.statements for a in s.accesses if a.write}) == 4
