@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -53,6 +53,18 @@ class RegroupingRule(Rule):
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegroupingOnLeave(Rule):
+    """One that keeps the order of the terms of a sum where there is no leave to reassociate."""
+
+    reassociate: bool
+
+    @property
+    def regroups(self) -> bool:
+        """See `Rule.regroups`."""
+        return self.reassociate
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A rewrite with the programs on both sides of it."""
@@ -88,17 +100,30 @@ def applied(scop: Scop, steps: Iterable[Step]) -> Scop:
 Choice = TypeVar("Choice")
 
 
+def one_by_one(scop: Scop, choices: Iterable[Choice], made: Callable[[Scop, Choice], Step | None]) -> Iterator[Step]:
+    """A step `made` for each choice, one after the other, of those that hold. Raises QuotaExceeded."""
+    for choice in choices:
+        step = made(scop, choice)
+        if step is not None and step.broken() is None:
+            yield step
+            scop = step.after
+
+
 def together(
-    scop: Scop, ways: Iterable[Iterable[Choice]], made: Callable[[Scop, Choice], Step | None]
+    scop: Scop,
+    found: Sequence[Choice],
+    nest_of: Callable[[Choice], int],
+    made: Callable[[Scop, Sequence[Choice]], Step | None],
 ) -> Iterator[Step]:
-    """What holds of the first of several ways to do things together, all at once first, of which anything does: a step
-    `made` for each choice, one after the other. Raises QuotaExceeded."""
-    for choices in ways:
-        done = False
-        for choice in choices:
-            step = made(scop, choice)
-            if step is not None and step.broken() is None:
-                yield step
-                scop, done = step.after, True
-        if done:
-            return
+    """What holds of things done together: a step `made` for all at once, or else for those of each nest, or else for
+    each alone. Raises QuotaExceeded."""
+    waiting = [found] if found else []
+    while waiting:
+        some = waiting.pop(0)
+        step = made(scop, some)
+        if step is not None and step.broken() is None:
+            yield step
+            scop = step.after
+        elif len(some) > 1:
+            nests = [[one for one in some if nest_of(one) == nest] for nest in sorted(set(map(nest_of, some)))]
+            waiting = [*(nests if len(nests) > 1 else [[one] for one in some]), *waiting]

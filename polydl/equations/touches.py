@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from polydl.model import isl
 from polydl.model.scop import Array, Assignment, BlackBox, Scop, Statement
@@ -35,7 +36,7 @@ def unchanged(before: Scop, after: Scop, array: str) -> bool:
     same = len(one) == len(two) and all(
         a.name == b.name and _same_touch(a, b, array) for a, b in zip(one, two, strict=True)
     )
-    return same and _order(one) == _order(two)
+    return same and ranks([s.position for s in one]) == ranks([s.position for s in two])
 
 
 def _users(scop: Scop, array: str) -> list[Statement]:
@@ -56,9 +57,8 @@ def _same_touch(one: Statement, two: Statement, array: str) -> bool:
     )
 
 
-def _order(statements: Sequence[Statement]) -> list[tuple[int, ...]]:
-    """Where statements stand relative to each other."""
-    places = [s.position for s in statements]
+def ranks(places: Sequence[Sequence[Any]]) -> list[tuple[int, ...]]:
+    """Where what stands at these places stands relative to each other."""
     return [
         tuple(
             len({q[level] for q in places if len(q) > level and q[:level] == place[:level] and q[level] < number})

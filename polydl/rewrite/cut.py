@@ -22,6 +22,9 @@ from polydl.model.strides import affine_rows
 _MOST_WRAPS = 3
 """Values of a division in a subscript up to which these are pieces of a function, and no pattern."""
 
+Parts = tuple[tuple[str, tuple[str, ...]], ...]
+"""(statement, its parts), in textual order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut(Rule):
@@ -33,8 +36,7 @@ class Cut(Rule):
                order
     """
 
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-    """(statement, its parts), in textual order."""
+    parts: Parts
     where: str
     """For people: `where its subscripts change`."""
 
@@ -65,8 +67,14 @@ class Piece:
 
 
 def cut(scop: Scop, pieces: Mapping[str, Sequence[Piece]], where: str, *, room: int = 0) -> Step:
-    """The step to a program in which each of some statements is in pieces, those of them that are not empty; `where`:
-    see `Cut`. `room`: at each depth, for so many pieces at least (`with_room`)."""
+    """The step to a program in which each of some statements is in pieces (`in_pieces`); `where`: see `Cut`."""
+    parts, after = in_pieces(scop, pieces, room)
+    return Step(Cut(parts, where), scop, after)
+
+
+def in_pieces(scop: Scop, pieces: Mapping[str, Sequence[Piece]], room: int = 0) -> tuple[Parts, Scop]:
+    """The program with each of some statements in pieces, those of them that are not empty. `room`: at each depth, for
+    so many pieces at least (`with_room`)."""
     there = {name: [piece for piece in own if not piece.domain.is_empty()] for name, own in pieces.items()}
     room = max(room, *(1 + n for own in there.values() for piece in own for n in piece.behind.values()))
     statements: list[Statement] = []
@@ -77,8 +85,8 @@ def cut(scop: Scop, pieces: Mapping[str, Sequence[Piece]], where: str, *, room: 
                 place[depth] += number
             statements.append(_plain(part_of(s, piece.domain, f"{s.name}{piece.suffix}", tuple(place))))
         statements += [s] if s.name not in there else []
-    named = ((name, tuple(f"{name}{piece.suffix}" for piece in own)) for name, own in there.items())
-    return Step(Cut(tuple(named), where), scop, in_order(scop, statements))
+    named = tuple((name, tuple(f"{name}{piece.suffix}" for piece in own)) for name, own in there.items())
+    return named, in_order(scop, statements)
 
 
 def with_room(scop: Scop, room: int) -> Scop:

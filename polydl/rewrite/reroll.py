@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step, together
+from polydl.equations.step import RegroupingOnLeave, Step, together
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
@@ -37,7 +37,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled(Rule):
+class Rolled(RegroupingOnLeave):
     """Statements that do the same for different iterations become one, that runs through all of these.
 
     before:    for k = 0, 2, …: { S0(k): x += a[k];  S1(k): x += a[k + 1]; }
@@ -48,12 +48,6 @@ class Rolled(Rule):
 
     wholes: tuple[tuple[str, tuple[Part, ...]], ...]
     """(statement afterwards, those that it is made of), in textual order."""
-    reassociate: bool
-
-    @property
-    def regroups(self) -> bool:
-        """See `Rule.regroups`."""
-        return self.reassociate
 
     def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
@@ -70,19 +64,16 @@ class Rolled(Rule):
 
 
 def reroll(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
-    """Make one statement of those that a loop was unrolled into (`Rolled`): in all loops together, or else in one nest
-    after the other, or one statement after the other. A loop that holds anything else is rolled up where a contraction
-    comes of it. Raises QuotaExceeded."""
+    """Make one statement of those that a loop was unrolled into (`Rolled`), in as many loops together as hold.
+    One that holds anything else is rolled up where a contraction comes of it. Raises QuotaExceeded."""
     with quota(f"the unrolled loops of {scop.function}"):
         groups = _groups(scop)
-    outermost = {scop.statement(group.base).position[0] for group in groups}
-    nests = [[g for g in groups if scop.statement(g.base).position[0] == at] for at in sorted(outermost)]
 
     def made(scop: Scop, some: Sequence[_Group]) -> Step | None:
         step = _step(scop, some, reassociate)
         return step if all(_is_all(scop, one, some) or _contracts(step.after, one) for one in some) else None
 
-    yield from together(scop, ([groups], nests, [[group] for group in groups]) if groups else (), made)
+    yield from together(scop, groups, lambda one: scop.statement(one.base).position[0], made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +115,7 @@ def _step(scop: Scop, groups: Sequence[_Group], reassociate: bool) -> Step:
     gone = {part.name for group in groups for part in group.parts}
     statements = tuple(made.get(s.name, s) for s in scop.statements if s.name in made or s.name not in gone)
     wholes = tuple((group.whole.name, group.parts) for group in groups)
-    return Step(Rolled(wholes, reassociate), scop, replace(scop, statements=statements))
+    return Step(Rolled(wholes, reassociate=reassociate), scop, replace(scop, statements=statements))
 
 
 def _place(statement: Statement, part: Part, whole: str) -> isl.Map:

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import Rule, Step, one_by_one
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Scop, Statement, Storage
-from polydl.model.time import map_from_affs
-from polydl.rewrite.cut import parts_of, with_room
+from polydl.model.scop import Assignment, Scop, Statement, Storage
+from polydl.rewrite.cut import Piece, in_pieces, parts_of
+from polydl.rewrite.new_statements import forms_of, on_instances
 from polydl.rewrite.scratch_array import Box, box_of, elements_of, ends_of
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
@@ -58,13 +58,15 @@ class Completed(Rule):
 
 def staircase(scop: Scop) -> Iterator[Step]:
     """Complete the triangles of contractions into arrays of the program's own (`Completed`). Raises QuotaExceeded."""
-    for name, array in scop.arrays.items():
-        if array.storage is Storage.SCRATCH or not (array.is_scalar or name in scop.live_out):
-            with quota(f"the boxes of {name}"):
-                step = _step(scop, name)
-                if step is not None and step.broken() is None:
-                    yield step
-                    scop = step.after
+    unseen = [
+        n for n, a in scop.arrays.items() if not (a.is_scalar or n in scop.live_out) or a.storage is Storage.SCRATCH
+    ]
+
+    def made(scop: Scop, array: str) -> Step | None:
+        with quota(f"the boxes of {array}"):
+            return _step(scop, array)
+
+    yield from one_by_one(scop, unseen, made)
 
 
 def _step(scop: Scop, array: str) -> Step | None:
@@ -80,19 +82,18 @@ def _step(scop: Scop, array: str) -> Step | None:
     boxes = next((boxes for i in along if (boxes := _boxes(sum_, i)) is not None), None)
     if boxes is None:
         return None
-    cut: dict[str, list[Statement]] = {}
-    for statement in writing:
-        made = [_part(statement, sum_, box, f"{statement.name}s{which}") for which, box in enumerate(boxes)]
-        cut[statement.name] = [part for part in made if part is not None]
-        if len(cut[statement.name]) < len(boxes):
-            return None
-    statements: list[Statement] = []
-    for s in with_room(scop, _BANDS).statements:
-        places = ((*s.position[:-1], s.position[-1] + which) for which in range(_BANDS))
-        statements += [replace(part, position=place) for part, place in zip(cut.get(s.name, ()), places, strict=False)]
-        statements += [s] if s.name not in cut else []
-    named = tuple((name, tuple(part.name for part in parts)) for name, parts in cut.items())
-    return Step(Completed(array, named), scop, replace(scop, statements=tuple(statements)))
+    further = [_everywhere(s, sum_) if s in writing else s for s in scop.statements]
+    if None in further:
+        return None
+    pieces = {
+        s.name: [
+            Piece(f"s{n}", Box(box.first[: s.depth], box.extents[: s.depth]).points(s.domain), {-1: n})
+            for n, box in enumerate(boxes)
+        ]
+        for s in writing
+    }
+    parts, after = in_pieces(replace(scop, statements=tuple(s for s in further if s is not None)), pieces, _BANDS)
+    return Step(Completed(array, parts), scop, after)
 
 
 def _boxes(statement: Statement, along: str) -> list[Box] | None:
@@ -125,24 +126,10 @@ def _boxes(statement: Statement, along: str) -> list[Box] | None:
     return boxes if wanted.exact and wanted.lower < size <= _MOST * wanted.lower else None
 
 
-def _part(statement: Statement, sum_: Statement, box: Box, name: str) -> Statement | None:
-    """The instances of a statement in a box of loops that it shares with the sum, and all that are missing there; None
-    where its accesses are no affine functions."""
-    shared = len(statement.iterators)
-    if statement.iterators != sum_.iterators[:shared]:
-        return None
-    points = Box(box.first[:shared], box.extents[:shared]).points(statement.domain)
-    domain = isl.named(points.set_tuple_name(name), statement.iterators)
-    accesses: list[Access] = []
-    for access in statement.accesses:
-        if not access.exact or not access.relation.is_single_valued():
-            return None
-        subscripts: list[isl.Aff] = []
-        for one in isl.components(access.relation.as_pw_multi_aff()):
-            pieces = isl.pieces(isl.function_named(one.gist(statement.domain), name))
-            if len(pieces) != 1:
-                return None
-            subscripts.append(pieces[0][1])
-        relation = isl.range_named(map_from_affs(domain, subscripts), access.array)
-        accesses.append(replace(access, relation=relation))
-    return replace(statement, name=name, domain=domain, accesses=tuple(accesses))
+def _everywhere(statement: Statement, sum_: Statement) -> Statement | None:
+    """A statement that has instances everywhere in the loops that it shares with the sum; None where it is in others,
+    or its accesses are no affine functions."""
+    shared = statement.iterators == sum_.iterators[: statement.depth] and isinstance(statement.body, Assignment)
+    forms = forms_of(statement) if shared and all(a.exact for a in statement.accesses) else None
+    everywhere = isl.Set.universe(statement.domain.get_space())
+    return None if forms is None else on_instances(statement, forms, everywhere, statement.name)

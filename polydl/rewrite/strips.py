@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step, itself, together
+from polydl.equations.step import RegroupingOnLeave, Step, itself, together
+from polydl.equations.touches import ranks
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota
@@ -21,12 +22,12 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import inside_of
 from polydl.rewrite.fusion import moved
 
-_Strips = tuple[tuple[str, tuple[str, ...]], ...]
+_Strip = tuple[str, tuple[str, ...]]
 """(statement, its loops over tiles, outermost first)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Rule):
+class Joined(RegroupingOnLeave):
     """Loops over tiles are left out.
 
     before:    for ii = 0, 32, …: for i = ii … ii + 31: S(ii, i)
@@ -35,13 +36,7 @@ class Joined(Rule):
                reassociate, those between the terms of a sum need not be
     """
 
-    strips: _Strips
-    reassociate: bool
-
-    @property
-    def regroups(self) -> bool:
-        """See `Rule.regroups`."""
-        return self.reassociate
+    strips: tuple[_Strip, ...]
 
     def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
@@ -53,21 +48,18 @@ class Joined(Rule):
 
 
 def strips(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
-    """Leave every loop over tiles out (`Joined`): all together, or else in one nest after the other. Raises
-    QuotaExceeded."""
+    """Leave every loop over tiles out (`Joined`), as many together as hold. Raises QuotaExceeded."""
     with quota(f"the tiles of {scop.function}"):
         found = _found(scop)
-    outermost = {scop.statement(name).position[0] for name, _ in found}
-    nests = [tuple(one for one in found if scop.statement(one[0]).position[0] == at) for at in sorted(outermost)]
 
-    def made(scop: Scop, some: _Strips) -> Step:
+    def made(scop: Scop, some: Sequence[_Strip]) -> Step:
         with quota(f"the tiles of {scop.function}"):
-            return Step(Joined(some, reassociate), scop, _after(scop, dict(some)))
+            return Step(Joined(tuple(some), reassociate=reassociate), scop, _after(scop, dict(some)))
 
-    yield from together(scop, ([found], nests if len(nests) > 1 else []) if found else (), made)
+    yield from together(scop, found, lambda one: scop.statement(one[0]).position[0], made)
 
 
-def _found(scop: Scop) -> _Strips:
+def _found(scop: Scop) -> list[_Strip]:
     """The loops over tiles, of all statements inside of each."""
     gone: dict[str, tuple[str, ...]] = {}
     loops = dict.fromkeys((s.position[: d + 1], name) for s in scop.statements for d, name in enumerate(s.iterators))
@@ -75,7 +67,7 @@ def _found(scop: Scop) -> _Strips:
         inside = inside_of(scop, where)
         if all(_is_over_tiles(s, len(where) - 1, gone.get(s.name, ())) for s in inside):
             gone |= {s.name: (*gone.get(s.name, ()), name) for s in inside}
-    return tuple((s.name, gone[s.name]) for s in scop.statements if s.name in gone)
+    return [(s.name, gone[s.name]) for s in scop.statements if s.name in gone]
 
 
 def _is_over_tiles(statement: Statement, depth: int, gone: Sequence[str]) -> bool:
@@ -145,11 +137,4 @@ def _positions(scop: Scop, gone: dict[str, tuple[str, ...]]) -> list[tuple[int, 
             else:
                 place.append((inner,))
         places.append(place)
-    found: list[tuple[int, ...]] = []
-    for place in places:
-        numbers = []
-        for level, own in enumerate(place):
-            beside = {p[level] for p in places if len(p) > level and p[:level] == place[:level]}
-            numbers.append(sorted(beside).index(own))
-        found.append(tuple(numbers))
-    return found
+    return ranks(places)

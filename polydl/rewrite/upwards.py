@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Rule, Step, together
+from polydl.equations.step import RegroupingOnLeave, Step, together
 from polydl.model.scop import Scop, Statement
 
 _Loop = tuple[tuple[int, ...], str]
@@ -18,7 +18,7 @@ _Loop = tuple[tuple[int, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Upwards(Rule):
+class Upwards(RegroupingOnLeave):
     """Loops run through the same values in the opposite order.
 
     before:    for j = n - 1 … 0: S(j)
@@ -27,27 +27,21 @@ class Upwards(Rule):
     """
 
     loops: tuple[_Loop, ...]
-    reassociate: bool
-
-    @property
-    def regroups(self) -> bool:
-        """See `Rule.regroups`."""
-        return self.reassociate
 
     def __str__(self) -> str:
         return f"{', '.join(dict.fromkeys(name for _, name in self.loops))} may run upwards"
 
 
 def upwards(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
-    """Turn round every loop that runs downwards and may as well run upwards (`Upwards`): all together, or else one
-    after the other from the outside in. Raises QuotaExceeded."""
+    """Turn round every loop that runs downwards and may as well run upwards (`Upwards`), as many together as hold.
+    Raises QuotaExceeded."""
     loops = list(dict.fromkeys(one for s in scop.statements for one in _downwards(s)))
 
     def made(scop: Scop, some: Collection[_Loop]) -> Step:
         turned = tuple(_turned(s, some) for s in scop.statements)
-        return Step(Upwards(tuple(some), reassociate), scop, replace(scop, statements=turned))
+        return Step(Upwards(tuple(some), reassociate=reassociate), scop, replace(scop, statements=turned))
 
-    yield from together(scop, ([loops], [[one] for one in loops]) if loops else (), made)
+    yield from together(scop, loops, lambda one: one[0][0], made)
 
 
 def _downwards(statement: Statement) -> list[_Loop]:

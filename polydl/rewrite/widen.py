@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import RegroupingRule, Step
-from polydl.equations.substitution import Rebuilt
+from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.model import isl
 from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary, Const, Convert, Expr, Load, factors_of, loads
+from polydl.model.expr import Const, Convert, Expr, Load, factors_of, loads, on_operands
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Assignment, Scop, Statement
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order
 from polydl.rewrite.new_statements import assignment
@@ -51,11 +50,8 @@ def widen(scop: Scop) -> Iterator[Step]:
 
     Changes how products are rounded. Raises QuotaExceeded.
     """
-    for name in [s.name for s in scop.statements if not _in_words(scop, s)]:
-        step = _step(scop, scop.statement(name))
-        if step is not None and has_register_blocks(step.after, step.after.statement(name)) and step.broken() is None:
-            yield step
-            scop = step.after
+    names = [s.name for s in scop.statements if not _in_words(scop, s)]
+    yield from one_by_one(scop, names, _step)
 
 
 def _in_words(scop: Scop, statement: Statement) -> bool:
@@ -65,7 +61,8 @@ def _in_words(scop: Scop, statement: Statement) -> bool:
     return product is not None and product.in_words
 
 
-def _step(scop: Scop, statement: Statement) -> Step | None:
+def _step(scop: Scop, name: str) -> Step | None:
+    statement = scop.statement(name)
     body = statement.body
     if not isinstance(body, Assignment) or not adds(body.op):
         return None
@@ -80,7 +77,9 @@ def _step(scop: Scop, statement: Statement) -> Step | None:
     )
     with quota(f"the copies that {statement.name} reads"):
         made = _made(scop, statement, copies)
-    return None if made is None else Step(Widened(statement.name, copies), scop, made)
+    if made is None or not has_register_blocks(made, made.statement(name)):
+        return None
+    return Step(Widened(name, copies), scop, made)
 
 
 def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str]]) -> Scop | None:
@@ -147,25 +146,17 @@ def _copying(
 
 def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -> Statement:
     """The statement with copies in place of arrays."""
-    body = statement.body
-    assert isinstance(body, Assignment)
-    made = Rebuilt()
 
     def factors(one: Expr) -> Expr:
-        match one:
-            case Binary(op, left, right):
-                return Binary(op, factors(left), factors(right))
-            case Convert(_, _, operand) if loads(operand):
-                return factors(operand)
-            case Load(access):
-                read = statement.accesses[access]
-                if read.array not in places:
-                    return made.taken(one, statement.accesses)
-                relation = read.relation.apply_range(places[read.array])
-                (name,) = {isl.range_name(relation)}
-                return made.taken(Load(0), [Access(name, False, relation, read.span)])
-            case _:
-                return made.taken(one, statement.accesses)
+        if isinstance(one, Convert) and loads(one):
+            return factors(one.operand)
+        return on_operands(one, factors)
 
-    taken = factors(value)
-    return made.statement(statement, statement.target, body.op, taken)
+    accesses = []
+    for access in statement.accesses:
+        if access.array in places:
+            relation = access.relation.apply_range(places[access.array])
+            access = replace(access, array=isl.range_name(relation), relation=relation)
+        accesses.append(access)
+    assert isinstance(statement.body, Assignment)
+    return replace(statement, accesses=tuple(accesses), body=replace(statement.body, value=factors(value)))

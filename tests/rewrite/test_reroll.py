@@ -147,7 +147,7 @@ def test_the_check_refuses_what_is_not_the_same(tmp_path: Path) -> None:
     (whole,) = step.after.statements
 
     def holds(*parts: Part, after: Scop = step.after) -> bool:
-        return Step(Rolled(((name, parts),), True), scop, after).broken() is None
+        return Step(Rolled(((name, parts),), reassociate=True), scop, after).broken() is None
 
     assert holds(first, second)
     # Where instances are said to be is what the check tries first, and nothing that it believes.
