@@ -120,13 +120,14 @@ def plain_part(statement: Statement, domain: isl.Set) -> Statement:
 
 
 def _plain(part: Statement) -> Statement:
-    assert isinstance(part.body, Assignment)
+    body = part.body
+    assert isinstance(body, Assignment)
     part = replace(part, accesses=tuple(_straightened(part, access) for access in part.accesses))
-    value, made = _undecided(part.body.value, part.domain), Rebuilt()
-    if value == part.body.value:
+    value, made = _undecided(body.value, part.domain), Rebuilt()
+    if value == body.value:
         return part
     # What is read behind a condition that never holds is not read.
-    return made.statement(part, part.target, part.body.op, made.taken(value, part.accesses))
+    return made.statement(part, part.target, body.op, made.taken(value, part.accesses))
 
 
 def _undecided(value: Expr, there: isl.Set) -> Expr:
