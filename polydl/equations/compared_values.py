@@ -32,12 +32,17 @@ class Made:
 
     program: Equations
     writer: str | None
-    name: str
-    """Of the statement or the array."""
+    array: str
+    """That it is in."""
     to: isl.Map
     """See `Source.relation`."""
     around: tuple[str, ...] = ()
     """See `Of.around`."""
+
+    @property
+    def name(self) -> str:
+        """Of the statement or the array."""
+        return self.writer or self.array
 
 
 def inside_of(made: Made) -> Of | None:
@@ -61,6 +66,8 @@ def deeper(made: Made) -> Of:
 def loaded(points: isl.Set, of: Of) -> Iterator[tuple[isl.Set, Made]]:
     """The values that a load gets, for some of the points each. Raises NotShown."""
     assert isinstance(of.value, Load)
+    if unread_of(points, of) is not None:
+        raise NotShown(f"{of.statement} does not always read")
     array = of.program.statements[of.statement].accesses[of.value.access].array
     sources = of.program.sources(of.statement, of.value.access)
     whole = len(sources) == 1 and of.program.unread(of.statement, of.value.access).is_empty()
@@ -74,7 +81,7 @@ def loaded(points: isl.Set, of: Of) -> Iterator[tuple[isl.Set, Made]]:
 
 
 def made_of(program: Equations, source: Source, array: str, around: tuple[str, ...] = ()) -> Made:
-    return Made(program, source.writer, source.writer or array, source.relation, around)
+    return Made(program, source.writer, array, source.relation, around)
 
 
 def called(value: Of | Made) -> str:
@@ -102,11 +109,12 @@ def through(to: isl.Map | None, relation: isl.Map) -> isl.Map:
     """A relation that starts from where another one leads to, from where that starts."""
     if to is None:
         return relation
-    name = isl.domain_name(to)
-    if name.isidentifier() and isl.domain_arity(to) == isl.range_arity(to):
-        if isl.range_named(to, name).is_subset(isl.Map.identity(to.domain().get_space().map_from_set())):
+    points = to.domain()
+    if not points.is_wrapping() and isl.arity(points) == isl.range_arity(to):
+        name = points.get_tuple_name()
+        if isl.range_named(to, name).is_subset(isl.Map.identity(points.get_space().map_from_set())):
             # The same coordinates under another name, as of parts of a statement: isl need not put pieces together.
-            return isl.domain_named(relation, name).intersect_domain(to.domain())
+            return isl.domain_named(relation, name).intersect_domain(points)
     return to.apply_range(relation)
 
 
@@ -175,20 +183,3 @@ def both(one: isl.Set, two: isl.Set) -> isl.Set:
 
 def equal(points: isl.Set, one: isl.Map, two: isl.Map) -> bool:
     return bool(one.intersect_domain(points).is_equal(two.intersect_domain(points)))
-
-
-def onto(relation: isl.Map, like: isl.Map, array: str) -> isl.Map:
-    """A relation that starts from [S[i…] -> X[e…]], where X has the name `array` in the other program."""
-    if not relation.domain().is_wrapping():
-        return relation
-    pairs = relation.domain().unwrap()
-    if isl.range_name(pairs) == array:
-        return relation
-    renamed = isl.range_named(isl.Map.identity(pairs.range().get_space().map_from_set()), array).reverse()
-    return isl.Map.identity(pairs.domain().get_space().map_from_set()).product(renamed).apply_range(relation)
-
-
-def onto_range(relation: isl.Map, like: isl.Map) -> isl.Map:
-    """A relation that leads to [S[i…] -> X[e…]], where X has the name that it has in the other one."""
-    array = isl.range_name(like.range_factor_range())
-    return relation.range_factor_domain().range_product(isl.range_named(relation.range_factor_range(), array))

@@ -30,12 +30,10 @@ from polydl.equations.compared_values import (
     loaded,
     made_of,
     number_of,
-    onto,
-    onto_range,
     operation,
     unread_of,
 )
-from polydl.equations.lift import Equations, reads
+from polydl.equations.lift import Equations, Source, reads
 from polydl.equations.terms_of_sums import NotShown, Term, compare, times
 from polydl.equations.touches import elements_in, same_text, touched, unchanged
 from polydl.model import isl
@@ -93,7 +91,7 @@ class _Comparison:
             for name, relation in olds
             if name in self.before.statements and new in self.after.statements
         }
-        self.assumed = set(self.back)
+        self.assumed = {pair for pair, back in self.back.items() if back is None or not self.after.is_opaque(pair[1])}
         self.used: set[_Pair] = set()
         """Those of the assumptions that the comparison that is going on rests on."""
         self._same_arrays: dict[str, bool] = {}
@@ -221,19 +219,8 @@ class _Comparison:
             return None
         if not isl.range_named(a.relation, "").is_equal(isl.range_named(b.relation, "")):
             return f"{two.name} reads other elements of {b.array}"
-        for left in self.before.sources(one.name, access):
-            for right in self.after.sources(two.name, access):
-                other = onto(right.relation, left.relation, a.array)
-                points = left.relation.domain().intersect(other.domain()).intersect_params(self.known)
-                if not points.is_empty():
-                    made = (
-                        made_of(self.before, left, a.array),
-                        made_of(self.after, replace(right, relation=other), b.array),
-                    )
-                    why = self._differ(points, *made)
-                    if why is not None:
-                        return why
-        return None
+        founds = self.before.sources(one.name, access), self.after.sources(two.name, access)
+        return self._come_from_other(*founds, (a.array, b.array))
 
     def _leaves_other(self, array: str) -> str | None:
         """Why an array has other contents after the programs."""
@@ -245,15 +232,21 @@ class _Comparison:
         if elements is None:
             return None
         elements = elements.intersect_params(self.known)
-        lefts, rights = (program.finally_in(array, elements) for program in (self.before, self.after))
-        for left in lefts:
-            for right in rights:
-                points = left.relation.domain().intersect(right.relation.domain())
-                if not points.is_empty():
-                    one, two = made_of(self.before, left, array), made_of(self.after, right, array)
-                    why = self._differ(points, one, two)
-                    if why is not None:
-                        return f"{found}: {why}"
+        founds = (program.finally_in(array, elements) for program in (self.before, self.after))
+        why = self._come_from_other(*founds, (array, array))
+        return None if why is None else f"{found}: {why}"
+
+    def _come_from_other(
+        self, lefts: Iterable[Source], rights: Iterable[Source], arrays: tuple[str, str]
+    ) -> str | None:
+        """Why values that are in these arrays are not the same, by where they come from."""
+        for left, right in product(lefts, rights):
+            points = left.relation.domain().intersect(right.relation.domain()).intersect_params(self.known)
+            if not points.is_empty():
+                one, two = made_of(self.before, left, arrays[0]), made_of(self.after, right, arrays[1])
+                why = self._differ(points, one, two)
+                if why is not None:
+                    return why
         return None
 
     def _differ(self, points: isl.Set, one: Of | Made, two: Of | Made) -> str | None:
@@ -313,19 +306,28 @@ class _Comparison:
         return inside[0], inside[1]
 
     def _is_same(self, points: isl.Set, one: Made, two: Made) -> bool:
-        if one.writer is None and two.writer is None:
-            return one.name == two.name and equal(points, one.to, two.to)
-        if one.writer is None or two.writer is None or (one.writer, two.writer) not in self.assumed:
+        if one.writer is None or two.writer is None:
+            return one.writer is two.writer and one.array == two.array and equal(points, one.to, two.to)
+        pair = one.writer, two.writer
+        if pair not in self.assumed or self._place(one) != self._place(two, pair):
             return False
-        back = self.back[one.writer, two.writer]
-        if self.before.is_opaque(one.writer):
-            there = onto_range(two.to, one.to)
-        else:
-            there = two.to if back is None else two.to.apply_range(back)
-        same = equal(points, one.to, there)
+        back = self.back[pair]
+        same = equal(points, one.to, two.to if back is None else two.to.apply_range(back))
         if same:
-            self.used.add((one.writer, two.writer))
+            self.used.add(pair)
         return same
+
+    def _place(self, made: Made, pair: _Pair | None = None) -> str:
+        """The array before that a value is in, of a statement that may store in several; of others one need not know.
+        `pair`: of a value of the program after, for the names that its arrays had."""
+        assert made.writer is not None
+        if not made.program.is_opaque(made.writer):
+            return ""
+        if pair is None:
+            return f" in {made.array}"
+        one, two = self.before.statements[pair[0]], self.after.statements[pair[1]]
+        names = (a.array for a, b in zip(one.accesses, two.accesses, strict=False) if b.array == made.array)
+        return f" in {next(names, made.array)}"
 
     def _other_operation(self, points: isl.Set, one: Of, two: Of) -> str | None:
         why = f"{two.statement} does not compute what {one.statement} computed"
@@ -403,8 +405,6 @@ class _Comparison:
             case Const() | Convert() if is_nothing(value.value):
                 return
             case Load():
-                if unread_of(points, value) is not None:
-                    raise NotShown(f"{value.statement} does not always read")
                 for where, made in loaded(points, value):
                     yield from self._terms_made(where, made)
             case _:
@@ -421,20 +421,20 @@ class _Comparison:
             return None
         if made.program is self.before:
             self.used |= {pair for pair in self.assumed if pair[0] == made.writer}
-            return iter([(points, f"made {made.writer}", to)])
-        return self._atoms_after(points, made.writer, to)
+            return iter([(points, f"made {made.writer}{self._place(made)}", to)])
+        return self._atoms_after(points, made, to)
 
-    def _atoms_after(self, points: isl.Set, writer: str, to: isl.Map) -> Iterator[tuple[isl.Set, str, isl.Map]]:
-        for pair in [pair for pair in self.back if pair in self.assumed and pair[1] == writer]:
+    def _atoms_after(self, points: isl.Set, made: Made, to: isl.Map) -> Iterator[tuple[isl.Set, str, isl.Map]]:
+        for pair in [pair for pair in self.back if pair in self.assumed and pair[1] == made.writer]:
             back = self.back[pair]
             self.used.add(pair)
             there = to if back is None else to.apply_range(back)
             where = points if back is None else there.domain()
             if not where.is_empty():
-                yield where, f"made {pair[0]}", there
+                yield where, f"made {pair[0]}{self._place(made, pair)}", there
             points = points.subtract(where)
         if not points.is_empty():
-            raise NotShown(f"some of what {writer} stores is not compared")
+            raise NotShown(f"some of what {made.writer} stores is not compared")
 
     def _terms_made(self, points: isl.Set, made: Made) -> Iterator[Term]:
         held = inside_of(made)
@@ -451,7 +451,7 @@ class _Comparison:
             yield from self._terms(points, deeper(made))
             return
         to, around = made.to.intersect_domain(points), deeper(made).around
-        array = made.program.target(made.writer).array
+        array = made.program.statements[made.writer].target.array
         for where, source, sums in made.program.sums(made.writer, to, partial(self._is_assumed, made.program)):
             yield from self._terms_made(where, made_of(made.program, source, array, around))
             for one in sums:
@@ -474,8 +474,6 @@ class _Comparison:
             return
         match value.value:
             case Load():
-                if unread_of(points, value) is not None:
-                    raise NotShown(f"{value.statement} does not always read")
                 for where, made in loaded(points, value):
                     yield from self._factors(where, made)
             case AffineValue():

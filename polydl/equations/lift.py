@@ -32,8 +32,8 @@ class Source:
     """The statement that wrote them; None: they are those from before the program."""
     relation: isl.Map
     """{ S[i…] -> W[j…] } the instance that wrote what an instance reads; of a statement that is no assignment to one
-    element, { S[i…] -> [W[j…] -> X[e…]] }. From before the program: { S[i…] -> X[e…] }. Of an access to several
-    elements it starts from [S[i…] -> X[e…]]."""
+    element, { S[i…] -> [W[j…] -> [e…]] }. From before the program: { S[i…] -> [e…] }. Of an access to several elements
+    it starts from [S[i…] -> [e…]]. Elements have no name: what an array is called is no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,15 @@ class Equations:
         for s in scop.statements:
             for access in s.accesses:
                 if access.write:
-                    own = self._writers.setdefault(access.array, {})
-                    relation = access.relation.intersect_domain(s.domain)
+                    own, relation = self._writers.setdefault(access.array, {}), _elements(s, access)
                     own[s.name] = own[s.name].union(relation) if s.name in own else relation
         self._sources: dict[tuple[str, int], tuple[Source, ...]] = {}
         self._unread: dict[tuple[str, int], isl.Set] = {}
         self._stored: dict[str, Expr] = {}
 
     def writers(self, array: str) -> dict[str, isl.Map]:
-        """{ S[i…] -> X[e…] } per statement that writes an array."""
+        """{ S[i…] -> [e…] } per statement that writes an array."""
         return self._writers.get(array, {})
-
-    def target(self, name: str) -> Access:
-        """What an assignment writes."""
-        s = self.statements[name]
-        return s.target
 
     def is_opaque(self, name: str) -> bool:
         """Whether a statement is no assignment to one element: nothing is known of what it computes."""
@@ -128,7 +122,7 @@ class Equations:
         key = name, access
         if key not in self._sources:
             s = self.statements[name]
-            relation = s.accesses[access].relation.intersect_domain(s.domain)
+            relation = _elements(s, s.accesses[access])
             at: isl.Map | None = None
             if not relation.is_single_valued():
                 at, relation = relation.domain_map(), relation.range_map()
@@ -146,10 +140,8 @@ class Equations:
         """What is in the element that an instance `to` = { [p…] -> S[i…] } adds to, after it did: for some of the
         points each, where the value comes from that all is added to, and what is added. `stops` tells of the statements
         that add where to look no further back: what they made is a value to add to."""
-        s, target = self.statements[name], self.target(name)
-        array = target.array
-        element = to.apply_range(target.relation)
-        writers = self.writers(array)
+        s = self.statements[name]
+        element, writers = to.apply_range(_elements(s, s.target)), self.writers(s.target.array)
         adding = {w: added for w in writers if not stops(w) and (added := self.added(w)) is not None}
         first = self._last(s, to, element, {w: r for w, r in writers.items() if w not in adding})
         for source in first:
@@ -195,7 +187,7 @@ class Equations:
     def _last(
         self, s: Statement | None, at: isl.Map | None, element: isl.Map, writers: dict[str, isl.Map]
     ) -> Iterator[Source]:
-        """Who wrote an element last. `element`: { [p…] -> X[e…] }; before the instance { [p…] -> S[i…] } `at` (None:
+        """Who wrote an element last. `element`: { [p…] -> [e…] }; before the instance { [p…] -> S[i…] } `at` (None:
         they are the points), or at the end of the program where there is no statement `s`."""
         every = left = element.domain()
         levels: list[tuple[tuple[int, ...], str]] = []
@@ -241,6 +233,11 @@ class Equations:
         whole = whole.lexmax()
         found = {name: whole.apply_range(times[name].reverse()) for name in candidates}
         return {name: pairs for name, pairs in found.items() if not pairs.is_empty()}
+
+
+def _elements(statement: Statement, access: Access) -> isl.Map:
+    """{ S[i…] -> [e…] } what an access touches."""
+    return isl.range_named(access.relation.intersect_domain(statement.domain), None)
 
 
 def _earlier(pairs: isl.Map, at: isl.Map | None, s: Statement, w: Statement, depth: int, *, carried: bool) -> isl.Map:

@@ -74,12 +74,12 @@ def same_text(one: Statement, two: Statement) -> bool:
         return False
     if any((a.write, a.exact) != (b.write, b.exact) for a, b in zip(one.accesses, two.accesses, strict=True)):
         return False
+    arrays = {(a.array, b.array) for a, b in zip(one.accesses, two.accesses, strict=True)}
+    names = dict(arrays)
+    if len(names) < len(arrays) or len(set(names.values())) < len(arrays):
+        return False  # two arrays are one
     if isinstance(one.body, BlackBox) and isinstance(two.body, BlackBox):
-        text = one.body.text
-        for a, b in zip(one.accesses, two.accesses, strict=True):
-            if a.array != b.array:
-                # No name in a region hides another, and none is a member's.
-                text = re.sub(rf"\b{re.escape(a.array)}\b", b.array, text)
+        # No name in a region hides another, and none is a member's.
+        text = re.sub(r"\b\w+\b", lambda word: names.get(word[0], word[0]), one.body.text)
         return replace(one.body, text=text) == two.body
-    arrays = all(a.array == b.array for a, b in zip(one.accesses, two.accesses, strict=True))
-    return arrays and not isinstance(one.body, Assignment) and one.body == two.body
+    return not isinstance(one.body, Assignment) and all(a == b for a, b in arrays) and one.body == two.body

@@ -181,6 +181,27 @@ def test_code_that_is_kept_as_text_is_a_value_of_all_that_it_touches(tmp_path: P
         assert check(scop, replace(scop, statements=wrong), reassociate=True) is not None
 
 
+def test_code_that_is_kept_as_text_stores_another_value_in_each_array(tmp_path: Path) -> None:
+    path = tmp_path / "f.c"
+    steps = "{ if (A[i][j] < 0) break; C[i][0] += A[i][j]; D[i][0] -= A[i][j]; }"
+    nest = f"for (int i = 0; i < 4; i++) for (int j = 0; j < 3; j++) {steps}"
+    path.write_text(
+        f"{HEAD}\n{{\n#pragma scop\n{nest}\nfor (int i = 0; i < 4; i++) B[i][0] = C[i][0];\n#pragma endscop\n}}\n"
+    )
+    (scop,) = load(path).scops
+    box, last = scop.statements
+    assert isinstance(box.body, BlackBox)
+
+    def reading(array: str) -> Scop:
+        read, write = last.accesses
+        other = replace(read, array=array, relation=isl.range_named(read.relation, array))
+        return replace(scop, statements=(box, replace(last, accesses=(other, write))))
+
+    assert check(scop, reading("C"), reassociate=True) is None
+    for reassociate in (False, True):
+        assert check(scop, reading("D"), reassociate=reassociate) is not None
+
+
 def test_a_choice_is_the_arm_that_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "f.c"
     body = "for (int i = 0; i < 4; i++) C[i][0] = i > 0 ? A[i - 1][0] : B[i][0];"
