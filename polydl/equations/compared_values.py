@@ -98,6 +98,12 @@ def arm_of(points: isl.Set, value: Of | Made) -> Of | None:
     return None if arm is None else replace(value, value=arm)
 
 
+def arms_of(points: isl.Set, one: Of | Made, two: Of | Made) -> tuple[Of | Made, Of | Made] | None:
+    """Two values with the arms that are taken (`arm_of`) in place of choices; None where none is."""
+    arms = arm_of(points, one), arm_of(points, two)
+    return None if arms == (None, None) else (arms[0] or one, arms[1] or two)
+
+
 def condition_of(points: isl.Set, value: Of) -> Of:
     """The condition of a choice, without what is decided for all of the points."""
     assert isinstance(value.value, Conditional)

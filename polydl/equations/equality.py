@@ -18,7 +18,7 @@ from itertools import product
 from polydl.equations.compared_values import (
     Made,
     Of,
-    arm_of,
+    arms_of,
     as_sum,
     both,
     called,
@@ -199,7 +199,7 @@ class _Comparison:
             return f"{new} is something else than {name}"
         if not one.domain.is_equal(two.domain):
             return f"{new} has other instances than {name}"
-        return next((why for access in found if (why := self._found_other(one, two, access)) is not None), None)
+        return _first(self._found_other(one, two, access) for access in found)
 
     def _reads_same(self, one: Statement, two: Statement, access: int) -> bool:
         """Whether an access reads what the same instances of the same statements wrote."""
@@ -240,14 +240,14 @@ class _Comparison:
         self, lefts: Iterable[Source], rights: Iterable[Source], arrays: tuple[str, str]
     ) -> str | None:
         """Why values that are in these arrays are not the same, by where they come from."""
-        for left, right in product(lefts, rights):
-            points = left.relation.domain().intersect(right.relation.domain()).intersect_params(self.known)
-            if not points.is_empty():
-                one, two = made_of(self.before, left, arrays[0]), made_of(self.after, right, arrays[1])
-                why = self._differ(points, one, two)
-                if why is not None:
-                    return why
-        return None
+        return _first(
+            self._differ(points, made_of(self.before, left, arrays[0]), made_of(self.after, right, arrays[1]))
+            for left, right in product(lefts, rights)
+            if not (points := self._common(left, right)).is_empty()
+        )
+
+    def _common(self, left: Source, right: Source) -> isl.Set:
+        return left.relation.domain().intersect(right.relation.domain()).intersect_params(self.known)
 
     def _differ(self, points: isl.Set, one: Of | Made, two: Of | Made) -> str | None:
         """Why two values are not the same for all points."""
@@ -265,45 +265,41 @@ class _Comparison:
 
     def _other(self, points: isl.Set, one: Of | Made, two: Of | Made) -> str | None:
         """`_differ`, operation by operation. Raises NotShown."""
-        chosen = [isinstance(value, Of) and isinstance(value.value, Conditional) for value in (one, two)]
-        if chosen[0] != chosen[1]:
-            arm = arm_of(points, one if chosen[0] else two)
-            if arm is not None:
-                return self._other(points, arm, two) if chosen[0] else self._other(points, one, arm)
+        choices = [isinstance(value, Of) and isinstance(value.value, Conditional) for value in (one, two)]
+        if choices[0] != choices[1] and (arms := arms_of(points, one, two)) is not None:
+            return self._other(points, *arms)
         unread = [unread_of(points, value) for value in (one, two)]
         if unread[0] is not None or unread[1] is not None:
             # Where a condition around it says that it is not read in either, it may be anything.
             if unread[0] is None or unread[1] is None or not unread[0].is_equal(unread[1]):
                 return f"{called(two)} is read elsewhere than {called(one)}"
             points = points.subtract(unread[0])
-        for this, first in ((one, True), (two, False)):
-            if isinstance(this, Of) and isinstance(this.value, Load):
-                for where, made in loaded(points, this):
-                    why = self._other(where, made, two) if first else self._other(where, one, made)
-                    if why is not None:
-                        return why
-                return None
+        if isinstance(one, Of) and isinstance(one.value, Load):
+            return _first(self._other(where, made, two) for where, made in loaded(points, one))
+        if isinstance(two, Of) and isinstance(two.value, Load):
+            return _first(self._other(where, one, made) for where, made in loaded(points, two))
         if isinstance(one, Made) and isinstance(two, Made) and self._is_same(points, one, two):
             return None
         inner = self._looked_into(one, two)
         if inner is not None:
-            left, right = (new or old for new, old in zip(inner, (one, two), strict=True))
-            return self._other(points, left, right)
+            return self._other(points, *inner)
         if isinstance(one, Made) or isinstance(two, Made):
             return f"{called(two)} is not {called(one)}"
         return self._other_operation(points, one, two)
 
-    def _looked_into(self, one: Of | Made, two: Of | Made) -> tuple[Of | None, Of | None] | None:
-        """What the values are made of, where one is to be looked into; None where none can be."""
-        inside = [inside_of(value) if isinstance(value, Made) else None for value in (one, two)]
-        assumed = [isinstance(value, Made) and self._is_assumed(value.program, value.writer) for value in (one, two)]
-        copies = [value is not None and isinstance(value.value, Load) for value in inside]
-        for side in (0, 1):
-            if inside[side] is not None and (copies[side] or not assumed[side]):
-                return (inside[0], None) if side == 0 else (None, inside[1])
-        if not any(inside):
-            return None
-        return inside[0], inside[1]
+    def _looked_into(self, one: Of | Made, two: Of | Made) -> tuple[Of | Made, Of | Made] | None:
+        """The values with what they are made of in place of one that is to be looked into, or of both; None where none
+        can be."""
+        first, second = (inside_of(value) if isinstance(value, Made) else None for value in (one, two))
+        if first is not None and self._is_looked_into(first):
+            return first, two
+        if second is not None and self._is_looked_into(second):
+            return one, second
+        return None if first is None and second is None else (first or one, second or two)
+
+    def _is_looked_into(self, inside: Of) -> bool:
+        """Whether a value is more than a name for the comparison: a copy, or what is not assumed to be the same."""
+        return isinstance(inside.value, Load) or not self._is_assumed(inside.program, inside.statement)
 
     def _is_same(self, points: isl.Set, one: Made, two: Made) -> bool:
         if one.writer is None or two.writer is None:
@@ -333,30 +329,20 @@ class _Comparison:
         why = f"{two.statement} does not compute what {one.statement} computed"
         a, b = one.value, two.value
         if isinstance(a, Conditional) and isinstance(b, Conditional):
-            conditions = condition_of(points, one), condition_of(points, two)
-            if self._differ(points, *conditions) is not None:
-                arms = arm_of(points, one), arm_of(points, two)
-                if arms == (None, None):
-                    return why
-                return self._other(points, arms[0] or one, arms[1] or two)
-            if operation(a) != operation(b):
-                return why
-            arms_alone = zip((a.then, a.otherwise), (b.then, b.otherwise), strict=True)
-            reasons = (self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in arms_alone)
-            return next((reason for reason in reasons if reason is not None), None)
+            if self._differ(points, condition_of(points, one), condition_of(points, two)) is not None:
+                arms = arms_of(points, one, two)
+                return why if arms is None else self._other(points, *arms)
+            alone = zip((a.then, a.otherwise), (b.then, b.otherwise), strict=True)
+            return _first(self._differ(points, replace(one, value=x), replace(two, value=y)) for x, y in alone)
         if isinstance(a, Gather) and isinstance(b, Gather):
             return why if self._gathers_other(points, one, two) else None
         if isinstance(a, AffineValue) and isinstance(b, AffineValue):
             return None if equal(points, number_of(one), number_of(two)) else why
         if operation(a) != operation(b):
             return why
-        for left, right in zip(operands(a), operands(b), strict=True):
-            first, second = replace(one, value=left), replace(two, value=right)
-            ring = isinstance(a, Binary) and a.op in "+-*"
-            found = (self._other if ring else self._differ)(points, first, second)
-            if found is not None:
-                return found
-        return None
+        compared = self._other if isinstance(a, Binary) and a.op in "+-*" else self._differ
+        pairs = zip(operands(a), operands(b), strict=True)
+        return _first(compared(points, replace(one, value=x), replace(two, value=y)) for x, y in pairs)
 
     def _gathers_other(self, points: isl.Set, one: Of, two: Of) -> bool:
         """Whether what data choose is not shown to be the same: other subscripts, or other values to choose from."""
@@ -490,3 +476,8 @@ class _Comparison:
                         what = f"{operation(value.value)}({', '.join(kind for _, kind, _ in choice)})"
                         maps = (one.intersect_domain(where) for _, _, made in choice for one in made)
                         yield where, what, tuple(maps)
+
+
+def _first(reasons: Iterable[str | None]) -> str | None:
+    """The first reason that there is."""
+    return next((reason for reason in reasons if reason is not None), None)
