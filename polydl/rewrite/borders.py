@@ -122,21 +122,21 @@ def _ranges(domain: isl.Set, dim: int, reductions: Sequence[int]) -> list[Range]
     """The values of one of the outputs' loops: those for which every term of the reductions is there, then the others,
     neighbours that lack the same terms together (of a dilated filter as many as taps are apart); empty where the former
     are none, or too few (`wide_enough`)."""
-    at = isl.coordinates(domain)
-    value, taps = map_from_affs(domain, [at[dim]]).range(), map_from_affs(domain, [at[r] for r in reductions]).range()
-    there = map_from_affs(domain, [at[dim], *(at[r] for r in reductions)]).range()
-    whole, runs = whole_of(value, 0), runs_at_ends(value, value.flat_product(taps).subtract(there))
-    if whole is None or runs is None or not value.params().is_subset(wide_enough(whole, runs)):
+    found = _ends(domain, dim, reductions)
+    if found is None or not domain.params().is_subset(wide_enough(*found)):
         return []
-    low, high, (below, above) = whole.first, whole.last, runs
+    whole, runs = found
+    return whole.cut(*runs)
 
-    def moved(end: isl.PwAff, by: int) -> isl.PwAff:
-        return end.add_constant_val(isl.value(by))
 
-    ranges = [Range(moved(low, sum(below)), moved(high, -sum(above)))]
-    ranges += [Range(moved(low, sum(below[:n])), moved(low, sum(below[: n + 1]) - 1)) for n in range(len(below))]
-    behind = [Range(moved(high, 1 - sum(above[: n + 1])), moved(high, -sum(above[:n]))) for n in range(len(above))]
-    return [*ranges, *reversed(behind)]
+def _ends(domain: isl.Set, dim: int, others: Sequence[int]) -> tuple[Range, Runs] | None:
+    """The values of a loop, and how many at its ends lack the same values of others; None where they have no such
+    ends."""
+    at = isl.coordinates(domain)
+    value, across = (map_from_affs(domain, [at[d] for d in dims]).range() for dims in ([dim], others))
+    there = map_from_affs(domain, [at[dim], *(at[d] for d in others)]).range()
+    whole, runs = whole_of(value, 0), runs_at_ends(value, value.flat_product(across).subtract(there))
+    return None if whole is None or runs is None else (whole, runs)
 
 
 def _whole_ends(domain: isl.Set, dim: int, ranges: Sequence[Range]) -> list[Range]:
@@ -165,13 +165,10 @@ def apart(scop: Scop) -> isl.Set:
         domain = statement.domain
         if not isl.involved_parameters(domain) or is_box(statement):
             continue
-        at = isl.coordinates(domain)
         for dim, other in permutations(range(statement.depth), 2):
-            value, across = (map_from_affs(domain, [at[d]]).range() for d in (dim, other))
-            there = map_from_affs(domain, [at[dim], at[other]]).range()
-            whole, runs = whole_of(value, 0), runs_at_ends(value, value.flat_product(across).subtract(there))
-            if whole is not None and runs is not None and any(runs) and not _few(whole.extent):
-                enough = wide_enough(whole, runs)
+            found = _ends(domain, dim, [other])
+            if found is not None and any(found[1]) and not _few(found[0].extent):
+                enough = wide_enough(*found)
                 # Loops that no parameter makes long enough (a triangle of known size) are not cut anywhere.
                 values = values if enough.is_empty() else values.intersect(enough)
     return values

@@ -45,11 +45,10 @@ from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import in_place, lives_apart
-from polydl.rewrite.strips import strips
+from polydl.rewrite.strips import strips, upwards
 from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
 from polydl.rewrite.temporaries import forward, results_of_blocks, values_of_extremes
 from polydl.rewrite.terms import terms_apart
-from polydl.rewrite.upwards import upwards
 from polydl.rewrite.widen import widen
 from polydl.rewrite.zero_points import factors_in_place, zero_points, zero_points_stay
 

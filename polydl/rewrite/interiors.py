@@ -154,8 +154,7 @@ def _inside(around: isl.Set, part: isl.Set, dim: int, values: isl.Set | None) ->
     ends = edges(value, isl.project_onto(around.subtract(part), [dim]).reset_tuple_id())
     if whole is None or ends is None:
         return None
-    first = whole.first.add_constant_val(isl.value(ends[0]))
-    found = Range(first, whole.last.add_constant_val(isl.value(-ends[1])))
+    found, *_ = whole.cut(ends[:1], ends[1:])
     return (sum(ends), found) if _is_worth(_worth(found, whole), values) else None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from polydl.model import isl
 from polydl.model.time import map_from_affs
@@ -36,6 +37,15 @@ class Range:
     def around(self, other: Range) -> Range:
         """The least one that has both in it."""
         return Range(self.first.min(other.first).coalesce(), self.last.max(other.last).coalesce())
+
+    def cut(self, below: Sequence[int], above: Sequence[int]) -> list[Range]:
+        """What stays where so many of the first and of the last ones are cut off, one part after the other from the
+        ends inward; and then these parts, in order."""
+        lows = [self.first.add_constant_val(isl.value(n)) for n in accumulate(below, initial=0)]
+        highs = [self.last.add_constant_val(isl.value(-n)) for n in accumulate(above, initial=0)]
+        first = [Range(low, end.add_constant_val(isl.value(-1))) for low, end in pairwise(lows)]
+        last = [Range(end.add_constant_val(isl.value(1)), high) for high, end in pairwise(highs)]
+        return [Range(lows[-1], highs[-1]), *first, *reversed(last)]
 
     def of(self, points: isl.Set, dim: int) -> isl.Set:
         """The points of a set with a coordinate in it."""

@@ -58,9 +58,9 @@ MISTAKES: dict[str, tuple[str, ModuleType, str, Callable[[Real], Real]]] = {
     ),
     "a piece is forgotten": ("paths", split, "_pieces", lambda real: lambda s, plane: real(s, plane)[1:]),
     "a part is one too far": (
-        "unrolled", reroll, "_whole",
-        lambda real: lambda scop, group: replace(
-            (one := real(scop, group)), domain=one.domain.subtract(one.domain.lexmax())
+        "unrolled", reroll, "on_instances",
+        lambda real: lambda *whole: replace(
+            (one := real(*whole)), domain=one.domain.subtract(one.domain.lexmax())
         ),
     ),
     "a tile is left out": (
