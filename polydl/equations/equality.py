@@ -219,8 +219,8 @@ class _Comparison:
             return None
         if not isl.range_named(a.relation, "").is_equal(isl.range_named(b.relation, "")):
             return f"{two.name} reads other elements of {b.array}"
-        founds = self.before.sources(one.name, access), self.after.sources(two.name, access)
-        return self._come_from_other(*founds, (a.array, b.array))
+        lefts, rights = self.before.sources(one.name, access), self.after.sources(two.name, access)
+        return self._come_from_other(lefts, rights, (a.array, b.array))
 
     def _leaves_other(self, array: str) -> str | None:
         """Why an array has other contents after the programs."""
@@ -232,8 +232,8 @@ class _Comparison:
         if elements is None:
             return None
         elements = elements.intersect_params(self.known)
-        founds = (program.finally_in(array, elements) for program in (self.before, self.after))
-        why = self._come_from_other(*founds, (array, array))
+        lefts, rights = (program.finally_in(array, elements) for program in (self.before, self.after))
+        why = self._come_from_other(lefts, rights, (array, array))
         return None if why is None else f"{found}: {why}"
 
     def _come_from_other(

@@ -27,7 +27,18 @@ Parts = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut(Rule):
+class InParts(Rule):
+    """Statements become several, with the same iterators."""
+
+    parts: Parts
+
+    def instances(self, before: Scop) -> Instances:
+        """See `Rule.instances`."""
+        return parts_of(before, self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(InParts):
     """Statements are cut into parts.
 
     before:    for k: for i: for j: S                  (Floyd and Warshall: row k is read by every other row)
@@ -36,13 +47,8 @@ class Cut(Rule):
                order
     """
 
-    parts: Parts
     where: str
     """For people: `where its subscripts change`."""
-
-    def instances(self, before: Scop) -> Instances:
-        """See `Rule.instances`."""
-        return parts_of(before, self.parts)
 
     def __str__(self) -> str:
         return "; ".join(f"{name} is cut {self.where}: {', '.join(own)}" for name, own in self.parts)

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.equality import Instances
-from polydl.equations.step import Rule, Step, one_by_one
+from polydl.equations.step import Step, one_by_one
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, Storage
-from polydl.rewrite.cut import Piece, in_pieces, parts_of
+from polydl.rewrite.cut import InParts, Piece, in_pieces
 from polydl.rewrite.new_statements import forms_of, on_instances
 from polydl.rewrite.scratch_array import Box, box_of, elements_of, ends_of
 from polydl.target.isa import has_register_blocks, kernel_contraction
@@ -32,7 +31,7 @@ _MOST = 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Completed(Rule):
+class Completed(InParts):
     """Statements get further instances, which compute elements that nobody reads of an array of the program's own, so
     that they run in boxes.
 
@@ -43,12 +42,6 @@ class Completed(Rule):
     """
 
     array: str
-    parts: tuple[tuple[str, tuple[str, ...]], ...]
-    """(statement, its parts), in textual order."""
-
-    def instances(self, before: Scop) -> Instances:
-        """See `Rule.instances`."""
-        return parts_of(before, self.parts)
 
     def __str__(self) -> str:
         return (
@@ -58,9 +51,9 @@ class Completed(Rule):
 
 def staircase(scop: Scop) -> Iterator[Step]:
     """Complete the triangles of contractions into arrays of the program's own (`Completed`). Raises QuotaExceeded."""
-    unseen = [
+    unseen = (
         n for n, a in scop.arrays.items() if not (a.is_scalar or n in scop.live_out) or a.storage is Storage.SCRATCH
-    ]
+    )
 
     def made(scop: Scop, array: str) -> Step | None:
         with quota(f"the boxes of {array}"):
@@ -82,18 +75,16 @@ def _step(scop: Scop, array: str) -> Step | None:
     boxes = next((boxes for i in along if (boxes := _boxes(sum_, i)) is not None), None)
     if boxes is None:
         return None
-    further = [_everywhere(s, sum_) if s in writing else s for s in scop.statements]
-    if None in further:
+    further = {s.name: _everywhere(s, sum_) for s in writing}
+    if None in further.values():
         return None
-    pieces = {
-        s.name: [
-            Piece(f"s{n}", Box(box.first[: s.depth], box.extents[: s.depth]).points(s.domain), {-1: n})
-            for n, box in enumerate(boxes)
-        ]
-        for s in writing
-    }
-    parts, after = in_pieces(replace(scop, statements=tuple(s for s in further if s is not None)), pieces, _BANDS)
-    return Step(Completed(array, parts), scop, after)
+    pieces: dict[str, list[Piece]] = {}
+    for s in writing:
+        shared = (Box(box.first[: s.depth], box.extents[: s.depth]) for box in boxes)
+        pieces[s.name] = [Piece(f"s{n}", box.points(s.domain), {-1: n}) for n, box in enumerate(shared)]
+    everywhere = replace(scop, statements=tuple(further.get(s.name) or s for s in scop.statements))
+    parts, after = in_pieces(everywhere, pieces, _BANDS)
+    return Step(Completed(parts, array), scop, after)
 
 
 def _boxes(statement: Statement, along: str) -> list[Box] | None:
