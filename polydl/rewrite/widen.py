@@ -16,7 +16,7 @@ from polydl.model.combiners import adds
 from polydl.model.conversions import explicit
 from polydl.model.expr import Const, Convert, Expr, Load, factors_of, loads, on_operands
 from polydl.model.isl import quota
-from polydl.model.scop import Assignment, Scop, Statement
+from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order
 from polydl.rewrite.new_statements import assignment
@@ -88,21 +88,24 @@ def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str
     assert isinstance(body, Assignment)
     element = scop.arrays[statement.target.array].element
     value, _ = explicit(body.value, lambda i: scop.arrays[statement.accesses[i].array].element)
-    first = statement.position[0]
-    room = len(copies) + 1
-    statements: list[Statement] = []
-    arrays = dict(scop.arrays)
-    places: dict[str, isl.Map] = {}
-    boxes: list[Box] = []
+    room, statements = len(copies) + 1, list[Statement]()
+    arrays, places, boxes = dict(scop.arrays), dict[str, isl.Map](), list[Box]()
     for number, (array, copy, name) in enumerate(copies):
-        elements = _elements(statement, array)
-        box = None if elements is None else box_of(elements)
-        if elements is None or box is None:
+        reading = [a for a in statement.accesses if a.array == array]
+        elements = isl.united(a.relation.intersect_domain(statement.domain).range() for a in reading)
+        assert elements is not None, "it is read"
+        elements = elements.coalesce()
+        box = box_of(elements)
+        if box is None or any(a.write or not a.exact for a in reading):
             return None
         boxes.append(box)
         arrays[copy] = scratch_array(copy, element, box)
         places[array] = element_of(elements, copy, box)
-        statements.append(_copying(scop, statement, (array, copy, name), elements, box, room * first + number))
+        itself = isl.Map.identity(elements.get_space().map_from_set()).intersect_domain(elements)
+        loops = [f"e{dim}" for dim in range(isl.arity(elements))], elements
+        position = (room * statement.position[0] + number, *[0] * isl.arity(elements))
+        converted = Convert(scop.arrays[array].element, element, Load(0))
+        statements.append(assignment(statement, name, loops, position, [itself, places[array]], converted))
     if not has_room(scop, boxes):
         return None
     for s in scop.statements:
@@ -111,37 +114,10 @@ def _made(scop: Scop, statement: Statement, copies: Sequence[tuple[str, str, str
     return replace(in_order(scop, statements), arrays=arrays)
 
 
-def _elements(statement: Statement, array: str) -> isl.Set | None:
-    """{ A[a…] } what a statement reads of an array; None where data decide."""
-    found: isl.Set | None = None
-    for access in statement.accesses:
-        if access.array == array:
-            if not access.exact or access.write:
-                return None
-            elements = access.relation.intersect_domain(statement.domain).range()
-            found = elements if found is None else found.union(elements)
-    return None if found is None else found.coalesce()
-
-
 def _is_product(value: Expr) -> bool:
     """Whether a value is a product of elements and literals. Whether the factors may be converted first is for the
     check to say."""
     return all(isinstance(one, Load | Const) for one in factors_of(value, lambda _: True))
-
-
-def _copying(
-    scop: Scop, statement: Statement, names: tuple[str, str, str], elements: isl.Set, box: Box, position: int
-) -> Statement:
-    """`W[a…] = A[a…]` for the elements that a statement reads."""
-    array, copy, name = names
-    source, target = scop.arrays[array].element, statement.accesses
-    assert isinstance(statement.body, Assignment)
-    element = scop.arrays[target[statement.body.target].array].element
-    iterators = tuple(f"e{dim}" for dim in range(isl.arity(elements)))
-    itself = isl.Map.identity(elements.get_space().map_from_set()).intersect_domain(elements)
-    touched = [isl.range_named(itself, array), element_of(elements, copy, box)]
-    place, value = (position, *[0] * len(iterators)), Convert(source, element, Load(0))
-    return assignment(statement, name, (iterators, elements), place, touched, value)
 
 
 def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -> Statement:
@@ -152,11 +128,13 @@ def _reading(statement: Statement, places: Mapping[str, isl.Map], value: Expr) -
             return factors(one.operand)
         return on_operands(one, factors)
 
-    accesses = []
-    for access in statement.accesses:
-        if access.array in places:
-            relation = access.relation.apply_range(places[access.array])
-            access = replace(access, array=isl.range_name(relation), relation=relation)
-        accesses.append(access)
+    def read(access: Access) -> Access:
+        place = places.get(access.array)
+        if place is None:
+            return access
+        return replace(access, array=isl.range_name(place), relation=access.relation.apply_range(place))
+
     assert isinstance(statement.body, Assignment)
-    return replace(statement, accesses=tuple(accesses), body=replace(statement.body, value=factors(value)))
+    return replace(
+        statement, accesses=tuple(map(read, statement.accesses)), body=replace(statement.body, value=factors(value))
+    )
