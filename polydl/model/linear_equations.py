@@ -13,7 +13,7 @@ def solved(rows: Iterable[Sequence[Fraction]], unknowns: int) -> dict[int, Fract
     for given in rows:
         row = given
         for column, pivot in pivots.items():
-            row = [a - row[column] * b for a, b in zip(row, pivot, strict=True)]
+            row = _without(row, column, pivot)
         first = next((c for c in range(unknowns) if row[c]), None)
         if first is None:
             if row[unknowns]:
@@ -21,6 +21,12 @@ def solved(rows: Iterable[Sequence[Fraction]], unknowns: int) -> dict[int, Fract
             continue
         row = [a / row[first] for a in row]
         for column, pivot in pivots.items():
-            pivots[column] = [a - pivot[first] * b for a, b in zip(pivot, row, strict=True)]
+            pivots[column] = _without(pivot, first, row)
         pivots[first] = row
     return {column: row[unknowns] for column, row in pivots.items()}
+
+
+def _without(row: Sequence[Fraction], column: int, pivot: Sequence[Fraction]) -> Sequence[Fraction]:
+    """An equation less so much of another one, which has 1 there, that it has 0 in a column."""
+    factor = row[column]
+    return [a - factor * b for a, b in zip(row, pivot, strict=True)] if factor else row
