@@ -163,11 +163,10 @@ class Equations:
 
     def _ran_before(self, pairs: isl.Map, at: isl.Map, name: str, writer: str) -> isl.Map:
         """The pairs { [p…] -> W[j…] } whose W ran before the instance { [p…] -> S[i…] } `at`."""
-        found = pairs.intersect_domain(pairs.domain().subtract(pairs.domain()))
+        s, w = self.statements[name], self.statements[writer]
+        found = isl.Map.empty(pairs.get_space())
         for depth, carried, _ in self._levels(name, writer):
-            found = found.union(
-                _earlier(pairs, at, self.statements[name], self.statements[writer], depth, carried=bool(carried))
-            )
+            found = found.union(_earlier(pairs, at, s, w, depth, carried=bool(carried)))
         return found
 
     def _levels(self, name: str, writer: str) -> Iterator[tuple[int, int, int]]:
@@ -178,11 +177,6 @@ class Equations:
         if w.position[: shared + 1] < s.position[: shared + 1]:
             yield shared, 0, w.position[shared]
         yield from ((depth, 1, 0) for depth in range(shared))
-
-    def _times(self, names: Sequence[str]) -> dict[str, isl.Map]:
-        depth = max(self.statements[name].depth for name in names)
-        users = [self.statements[name] for name in names]
-        return {s.name: map_from_affs(s.domain, original_affs(s, depth)) for s in users}
 
     def _last(
         self, s: Statement | None, at: isl.Map | None, element: isl.Map, writers: dict[str, isl.Map]
@@ -225,11 +219,11 @@ class Equations:
             return {name: pairs.apply_range(time).lexmax().apply_range(time.reverse())}
         if not candidates:
             return {}
-        times = self._times(list(candidates))
-        timed = [pairs.apply_range(times[name]) for name, pairs in candidates.items()]
-        whole = timed[0]
-        for one in timed[1:]:
-            whole = whole.union(one)
+        writers = [self.statements[name] for name in candidates]
+        depth = max(w.depth for w in writers)
+        times = {w.name: map_from_affs(w.domain, original_affs(w, depth)) for w in writers}
+        whole = isl.united(pairs.apply_range(times[name]) for name, pairs in candidates.items())
+        assert whole is not None, "there are several"
         whole = whole.lexmax()
         found = {name: whole.apply_range(times[name].reverse()) for name in candidates}
         return {name: pairs for name, pairs in found.items() if not pairs.is_empty()}
