@@ -21,7 +21,7 @@ from polydl.model.expr import AffineValue, Const, Expr, on_operands
 from polydl.model.isl import quota
 from polydl.model.linear_equations import solved
 from polydl.model.scop import Assignment, Scop, Statement
-from polydl.model.time import map_from_affs
+from polydl.model.time import inside_of, map_from_affs
 from polydl.rewrite.new_statements import forms_of, functions_of, on_instances
 from polydl.target.isa import kernel_contraction
 
@@ -99,10 +99,7 @@ def _is_all(scop: Scop, group: _Group, groups: Sequence[_Group]) -> bool:
     base = scop.statement(group.base)
     rolled = {part.name: one.along for one in groups for part in one.parts}
     return all(
-        dim in rolled.get(other.name, ())
-        for dim in group.along
-        for other in scop.statements
-        if other.position[: dim + 1] == base.position[: dim + 1] and other.depth > dim
+        dim in rolled.get(other.name, ()) for dim in group.along for other in inside_of(scop, base.position[: dim + 1])
     )
 
 
