@@ -23,6 +23,7 @@ Monomial = frozenset[tuple[str, Fraction]]
 Polynomial = Mapping[Monomial, Fraction]
 """Factors of monomials, none of which is 0."""
 _ONE: Monomial = frozenset()
+_UNIT: Polynomial = {_ONE: Fraction(1)}
 
 
 class NoAlgebra(Exception):
@@ -61,20 +62,16 @@ class Ratio:
         if len(other.above) == 1:
             ((monomial, factor),) = other.above.items()
             inverse = {frozenset((name, -power) for name, power in monomial): 1 / factor}
-            return self * Ratio(_product(inverse, other.below), {_ONE: Fraction(1)})
+            return self * Ratio(_product(inverse, other.below), _UNIT)
         return self * Ratio(other.below, other.above)
 
     @property
     def polynomial(self) -> Polynomial:
         """Itself, where nothing but a monomial is below. Raises NoAlgebra."""
-        if self.below == {_ONE: Fraction(1)}:
-            return self.above
-        return (Ratio(self.above, {_ONE: Fraction(1)}) / Ratio(self.below, {_ONE: Fraction(1)}))._whole()
-
-    def _whole(self) -> Polynomial:
-        if self.below != {_ONE: Fraction(1)}:
+        whole = Ratio(self.above, _UNIT) / Ratio(self.below, _UNIT)
+        if whole.below != _UNIT:
             raise NoAlgebra
-        return self.above
+        return whole.above
 
     def same(self, other: Ratio) -> bool:
         """Whether both are one function."""
@@ -83,12 +80,12 @@ class Ratio:
 
 def unknown(name: str) -> Ratio:
     """An unknown."""
-    return Ratio({frozenset({(name, Fraction(1))}): Fraction(1)}, {_ONE: Fraction(1)})
+    return Ratio({frozenset({(name, Fraction(1))}): Fraction(1)}, _UNIT)
 
 
 def number(value: int | Fraction) -> Ratio:
     """A constant."""
-    return Ratio({_ONE: Fraction(value)} if value else {}, {_ONE: Fraction(1)})
+    return Ratio({_ONE: Fraction(value)} if value else {}, _UNIT)
 
 
 @dataclass(slots=True)
@@ -134,7 +131,7 @@ class Case:
             found = number(1)
             for monomial, power in self.value(arguments[0]).polynomial.items():
                 base = f"{row.name}({sorted(monomial, key=str)})"
-                found = found * Ratio({frozenset({(base, power)}): Fraction(1)}, {_ONE: Fraction(1)})
+                found = found * Ratio({frozenset({(base, power)}): Fraction(1)}, _UNIT)
             return found
         if combiner is FMAX or combiner is FMIN:
             one, two = arguments

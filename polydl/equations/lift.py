@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from polydl.model import isl
-from polydl.model.combiners import SUM, Combiner, adds
+from polydl.model.combiners import SUM, adds
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Call, Const, Expr, Load, Unary, constant_number, loads, on_operands
 from polydl.model.functions import FMA
@@ -38,9 +38,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Values combined in any order: sum of sign * body(d) for all d that belong to a point."""
+    """Values added up in any order: the sum of sign * body(d) for all d that belong to a point."""
 
-    combiner: Combiner
     domain: isl.Set
     """{ [d…] }"""
     projection: isl.Map
@@ -52,7 +51,7 @@ class Reduce:
     instance: isl.Map
     """{ [d…] -> S[i…] }"""
     body: Expr
-    """… this is combined."""
+    """… this is added."""
 
 
 class Equations:
@@ -158,7 +157,7 @@ class Equations:
                 pairs = pairs.coalesce()
                 if not pairs.is_empty():
                     back, instance = pairs.domain_map(), pairs.range_map()
-                    found.append(Reduce(SUM, pairs.wrap(), back, sign, self.statements[w], instance, body))
+                    found.append(Reduce(pairs.wrap(), back, sign, self.statements[w], instance, body))
             yield points, source, found
 
     def _ran_before(self, pairs: isl.Map, at: isl.Map, name: str, writer: str) -> isl.Map:

@@ -22,10 +22,10 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth, prefix
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order, with_room
-from polydl.rewrite.expand import alone
+from polydl.rewrite.materialise import alone
 from polydl.rewrite.new_statements import assignment, free_statement_name
-from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
-from polydl.rewrite.storage import Expanded, expanded, stored_in
+from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array, stored_in
+from polydl.rewrite.storage import expanded
 from polydl.target.isa import has_register_blocks
 
 
@@ -107,9 +107,7 @@ def _parted(scop: Scop, scalar: str, heavy: str) -> Step | None:
     changed = any(a.write for s in behind for a in s.accesses if a.array == scalar)
     if not changed and before[-1].position[: depth + 1] < at[: depth + 1]:
         return _saved(scop, scalar, before, behind, depth)
-    array = free_name(scop, f"{PREFIX}{scalar}_each")
-    made = expanded(scop, scalar, array, depth)
-    return None if made is None else Step(Expanded(scalar, array, tuple(s.name for s in before + behind)), scop, made)
+    return expanded(scop, scalar, depth)
 
 
 def _sunk(scop: Scop, statement: Statement, reader: Statement, depth: int) -> Step:

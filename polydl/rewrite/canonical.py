@@ -31,23 +31,29 @@ from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.columns import columns
 from polydl.rewrite.dead import LeftOut, without_dead
 from polydl.rewrite.digits import digits
-from polydl.rewrite.expand import expand, results_of_sums
 from polydl.rewrite.expressions import multiply_adds, returned
 from polydl.rewrite.first_iterations import first_iterations
 from polydl.rewrite.gathered_sums import gathered
 from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.joint_blocks import joint_blocks
 from polydl.rewrite.linear import linear_sums
+from polydl.rewrite.materialise import (
+    expand,
+    forward,
+    in_place,
+    results_of_blocks,
+    results_of_sums,
+    values_of_extremes,
+)
 from polydl.rewrite.partial_results import partial
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.row_buffers import row_buffers
 from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
 from polydl.rewrite.staircase import staircase
-from polydl.rewrite.storage import in_place, lives_apart
+from polydl.rewrite.storage import lives_apart
 from polydl.rewrite.strips import strips, upwards
 from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
-from polydl.rewrite.temporaries import forward, results_of_blocks, values_of_extremes
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.widen import widen
 from polydl.rewrite.zero_points import factors_in_place, zero_points, zero_points_stay

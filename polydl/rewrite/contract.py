@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage
-from polydl.model.time import common_depth
-from polydl.rewrite.scratch_array import free_name
+from polydl.model.scop import Array, Assignment, Scop, Storage
+from polydl.model.time import common_depth, prefix
+from polydl.rewrite.scratch_array import free_name, stored_in
 
 PREFIX = "polydl_"
 
@@ -57,22 +57,8 @@ def _without(scop: Scop, name: str) -> Scop:
     old = scop.arrays[name]
     scalar = free_name(scop, PREFIX + name)
     new = Array(scalar, old.element, (), Storage.REGION, f"{old.element.c} {scalar}", restrict=True, span=old.span)
-
-    def access(a: Access) -> Access:
-        if a.array != name:
-            return a
-        relation = isl.range_named(isl.range_onto(a.relation, []), scalar)
-        return replace(a, array=scalar, relation=relation)
-
-    def statement(s: Statement) -> Statement:
-        return replace(s, accesses=tuple(access(a) for a in s.accesses))
-
+    statements = tuple(stored_in(s, name, scalar, isl.range_named(prefix(s, 0), scalar)) for s in scop.statements)
     arrays = {scalar if n == name else n: new if n == name else a for n, a in scop.arrays.items()}
     if old.storage not in (Storage.REGION, Storage.SCRATCH):
         arrays[name] = old  # a parameter stays declared
-    return replace(
-        scop,
-        arrays=arrays,
-        statements=tuple(statement(s) for s in scop.statements),
-        live_out=scop.live_out - {name},
-    )
+    return replace(scop, arrays=arrays, statements=statements, live_out=scop.live_out - {name})

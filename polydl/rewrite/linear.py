@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_scalars, users
-from polydl.equations.step import RegroupingRule, Step, applied
+from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.equations.substitution import Rebuilt
-from polydl.model.combiners import adds, taken_away
+from polydl.model.accumulation import same_elements
+from polydl.model.combiners import taken_away
 from polydl.model.expr import Binary, Const, Expr, Load, Unary, factors_of, is_zero, loads
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
-from polydl.rewrite.storage import in_place
-from polydl.rewrite.temporaries import forward
-from polydl.rewrite.terms import summands
-from polydl.target.isa import has_register_blocks
+from polydl.rewrite.materialise import forward, in_blocks, in_place, through
+from polydl.rewrite.terms import addition, summands
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +46,25 @@ def linear_sums(scop: Scop) -> Iterator[Step]:
 
     Raises QuotaExceeded.
     """
-    for statement in scop.statements:
-        private = private_scalars(scop)
-        written = {a.array for a in statement.accesses if a.write}
-        read = [a.array for a in statement.accesses if not a.write and a.array in private and a.array not in written]
-        scalars = tuple(dict.fromkeys(name for name in read if len(users(scop, name)) > 2))
-        copied = len(scalars) == 1 and not _reads_target(statement)
-        if not scalars or (copied and not any(scop.arrays[name].is_scalar for name in written)):
-            continue  # `storage.in_place` is for the latter: it needs no other order of a sum
-        sum_ = _linear(scop, statement, scalars)
-        if sum_ is None:
-            continue
-        step = Step(LinearSums(scalars, statement.name), scop, _made(scop, statement, sum_))
-        if step.broken() is not None:
-            continue
-        adding = [s.name for scalar in scalars for s in users(scop, scalar)[1:-1]]
-        tried = applied(step.after, in_place(step.after))
-        tried = applied(tried, forward(tried))
-        if all(has_register_blocks(tried, tried.statement(name)) for name in adding):
-            yield step
-            scop = step.after
+    return one_by_one(scop, scop.statements, _step)
+
+
+def _step(scop: Scop, statement: Statement) -> Step | None:
+    private = private_scalars(scop)
+    written = {a.array for a in statement.accesses if a.write}
+    read = [a.array for a in statement.accesses if not a.write and a.array in private and a.array not in written]
+    scalars = tuple(dict.fromkeys(name for name in read if len(users(scop, name)) > 2))
+    copied = len(scalars) == 1 and not _reads_target(statement)
+    if not scalars or (copied and not any(scop.arrays[name].is_scalar for name in written)):
+        return None  # `materialise.in_place` is for the latter: it needs no other order of a sum
+    sum_ = _linear(scop, statement, scalars)
+    if sum_ is None:
+        return None
+    made = _made(scop, statement, sum_)
+    adding = [s.name for scalar in scalars for s in users(scop, scalar)[1:-1]]
+    if not in_blocks(through(made, in_place, forward), adding):
+        return None
+    return Step(LinearSums(scalars, statement.name), scop, made)
 
 
 def _reads_target(statement: Statement) -> bool:
@@ -78,21 +76,12 @@ def _reads_target(statement: Statement) -> bool:
     return added or any(statement.accesses[i].array == target for i in loads(body.value))
 
 
-def _same_element(statement: Statement, one: int, two: int) -> bool:
-    a, b = statement.accesses[one], statement.accesses[two]
-    return a.array == b.array and bool(a.relation.is_equal(b.relation))
-
-
 def _is_sum(scop: Scop, scalar: str, last: Statement) -> bool:
     """Whether a scalar begins at zero, is added to and ends in `last`, in the loops of that."""
     first, *adding, end = users(scop, scalar)
     begins = isinstance(first.body, Assignment) and first.body.op == "=" and is_zero(first.body.value)
-    return begins and end is last and first.depth == last.depth and all(_adds_to(s, scalar) for s in adding)
-
-
-def _adds_to(statement: Statement, scalar: str) -> bool:
-    body = statement.body
-    return isinstance(body, Assignment) and adds(body.op) and statement.target.array == scalar
+    adds = all(addition(s) is not None and s.target.array == scalar for s in adding)
+    return begins and adds and end is last and first.depth == last.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +100,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
     """What a statement makes of accumulators; None where that is no sum that is linear in each, once, with factors that
     are the same all the time."""
     body = last.body
-    if not isinstance(body, Assignment) or (body.op != "=" and not adds(body.op)):
+    if not isinstance(body, Assignment) or (body.op != "=" and addition(last) is None):
         return None
     array = scop.arrays[last.target.array]
     if not all(scop.arrays[x].element is array.element and _is_sum(scop, x, last) for x in scalars):
@@ -127,15 +116,11 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
     factors: dict[str, tuple[bool, tuple[Expr, ...]]] = {}
     rest: Expr | None = None
     op, terms = body.op, summands(body.value, {i for i, a in enumerate(last.accesses) if a.array in scalars})
-    itself = [i for i in loads(body.value) if last.accesses[i].array == array.name]
-    if (
-        op == "="
-        and len(itself) == 1
-        and (Load(itself[0]), False) in terms
-        and _same_element(last, itself[0], body.target)
-    ):
+    itself = [Load(i) for i in loads(body.value) if last.accesses[i].array == array.name]
+    same = len(itself) == 1 and itself[0].access in same_elements(last, body.target)
+    if op == "=" and same and (itself[0], False) in terms:
         op = "+="
-        terms.remove((Load(itself[0]), False))
+        terms.remove((itself[0], False))
     for term, negative in terms:
         parts = factors_of(term)
         held = [p for p in parts if isinstance(p, Load) and last.accesses[p.access].array in scalars]

@@ -20,7 +20,7 @@ from polydl.model.strides import strides_of
 from polydl.model.time import map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.cut import in_order, with_room
-from polydl.rewrite.expand import alone, finished, left
+from polydl.rewrite.materialise import alone, finished, left
 from polydl.rewrite.new_statements import assignment
 from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array
 from polydl.target.isa import has_register_blocks

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.model import isl
-from polydl.model.scop import Array, Scop, Statement, Storage
+from polydl.model.scop import Array, BlackBox, Scop, Statement, Storage
 from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
 
@@ -98,6 +99,18 @@ def element_of(points: isl.Set, name: str, box: Box) -> isl.Map:
     coordinates = map(isl.PwAff.from_aff, isl.coordinates(points))
     places = [at.sub(isl.lifted(low, points)) for at, low in zip(coordinates, box.first, strict=True)]
     return isl.range_named(map_from_affs(points, places), name, [f"a{d}" for d in range(len(places))])
+
+
+def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> Statement:
+    """A statement with elements of `array`, { S[i…] -> array[a…] }, in place of what it touches of another one."""
+    if all(a.array != name for a in statement.accesses):
+        return statement
+    accesses = tuple(replace(a, array=array, relation=place) if a.array == name else a for a in statement.accesses)
+    body = statement.body
+    if isinstance(body, BlackBox):
+        # No name in a region hides another, and none is a member's: the word means the scalar wherever it stands.
+        body = replace(body, text=re.sub(rf"\b{re.escape(name)}\b", array, body.text))
+    return replace(statement, accesses=accesses, body=body)
 
 
 def free_name(scop: Scop, stem: str) -> str:

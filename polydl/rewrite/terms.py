@@ -32,6 +32,12 @@ class Terms(RegroupingRule):
         return "; ".join(f"{name} adds {len(own)} products: {', '.join(own)} add one each" for name, own in self.parts)
 
 
+def addition(statement: Statement) -> Assignment | None:
+    """What a statement does that adds to an element, or takes away from it; None for others."""
+    body = statement.body
+    return body if isinstance(body, Assignment) and adds(body.op) else None
+
+
 def terms_apart(scop: Scop) -> Iterator[Step]:
     """Take apart every sum of products each of which is a contraction, for which a microkernel can be made (`Terms`).
 
@@ -65,8 +71,8 @@ def _cut(scop: Scop, cut: Mapping[str, Sequence[Statement]], *, reductions: bool
 
 def products(scop: Scop, statement: Statement) -> list[Statement]:
     """The statements that add one product each, all contractions; empty where that is not what the statement does."""
-    body = statement.body
-    if not isinstance(body, Assignment) or not adds(body.op):
+    body = addition(statement)
+    if body is None:
         return []
     values = summands(body.value, negative=body.op == "-=")
     if len(values) < 2:

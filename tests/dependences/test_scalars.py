@@ -12,7 +12,8 @@ from polydl.dependences.scalars import private_scalars, private_storage
 from polydl.equations.step import Step, applied
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
-from polydl.rewrite.storage import in_place, lives_apart
+from polydl.rewrite.materialise import in_place
+from polydl.rewrite.storage import lives_apart
 
 
 def scop_of(body: str, folder: Path, locals_: str = "", after: str = "") -> Scop:

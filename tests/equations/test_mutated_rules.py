@@ -12,7 +12,7 @@ import pytest
 
 from polydl.equations import substitution
 from polydl.model.scop import Scop
-from polydl.rewrite import expressions, linear, reroll, split, storage, strips, terms
+from polydl.rewrite import expressions, linear, materialise, reroll, split, strips, terms
 from polydl.rewrite.canonical import canonical
 from tests.equations.interpreter import left_by, same
 from tests.equations.test_equality import PROGRAMS, scop_of
@@ -45,9 +45,9 @@ MISTAKES: dict[str, tuple[str, ModuleType, str, Callable[[Real], Real]]] = {
     "a factor is forgotten": (
         "alpha and beta", linear, "_adding", lambda real: lambda s, last, negative, _: real(s, last, negative, ()),
     ),
-    "what a sum begins with is forgotten": ("not from zero", storage, "is_zero", lambda real: lambda value: True),
+    "what a sum begins with is forgotten": ("not from zero", materialise, "is_zero", lambda real: lambda value: True),
     "an element next to it": (
-        "in place", storage, "prefix",
+        "in place", materialise, "prefix",
         lambda real: lambda s, depth: real(s, depth).subtract(real(s, depth).lexmin()),
     ),
     "another value is substituted": (

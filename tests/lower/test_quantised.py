@@ -22,7 +22,7 @@ from polydl.lower.splice import splice
 from polydl.model.types import I32
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.chains import is_zeroing, plan
-from polydl.rewrite.temporaries import Substituted
+from polydl.rewrite.materialise import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
 from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.ordered import Ordered, ordered

@@ -12,7 +12,7 @@ from polydl.equations.step import applied
 from polydl.model.scop import Scop, Statement, Storage
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.expand import expand
+from polydl.rewrite.materialise import expand
 from polydl.rewrite.widen import widen
 from polydl.search.proofs import proof_of
 from polydl.target.isa import has_register_blocks

@@ -13,7 +13,7 @@ from polydl.lower.cexpr import HELPER_TEXT
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.scop import Scop
-from polydl.rewrite.storage import in_place
+from polydl.rewrite.materialise import in_place
 from polydl.schedule.as_tree import written
 from polydl.schedule.direction import moving
 from polydl.schedule.innermost_passes import WRITTEN_OUT
