@@ -32,44 +32,36 @@ def decided_parts(condition: Expr, there: isl.Set) -> Iterator[isl.Set]:
     if isinstance(condition, Binary) and condition.op in ("&&", "||"):
         yield from decided_parts(condition.left, there)
         yield from decided_parts(condition.right, there)
-    elif (holds := _holding(condition, there)) is not None:
-        yield holds
+        return
+    surely, perhaps = _holding(condition, there)
+    if surely.is_equal(perhaps):
+        yield surely
 
 
 def _decided(condition: Expr, there: isl.Set) -> bool | None:
-    """Whether a condition on loop variables and parameters holds for all of these instances (True) or for none (False);
-    None where it does for some, or depends on data."""
-    if isinstance(condition, Binary) and condition.op in ("&&", "||"):
-        # One side may settle it, whatever data say of the other.
-        sides = _decided(condition.left, there), _decided(condition.right, there)
-        settled = condition.op == "||"
-        if settled in sides or None not in sides:
-            return settled if settled in sides else not settled
-    holds = _holding(condition, there)
-    if holds is None:
-        return None
-    return True if there.is_subset(holds) else False if there.is_disjoint(holds) else None
+    """Whether a condition on loop variables and parameters holds for all of these instances (True) or for none (False),
+    whatever data say of parts of it; None where it does for some, or depends on data."""
+    surely, perhaps = _holding(condition, there)
+    return True if there.is_subset(surely) else False if perhaps.is_empty() else None
 
 
-def _holding(condition: Expr, there: isl.Set) -> isl.Set | None:
-    """The instances of these for which a condition holds; None where data decide."""
+def _holding(condition: Expr, there: isl.Set) -> tuple[isl.Set, isl.Set]:
+    """The instances of these for which a condition surely holds, and for which it does perhaps: where data decide, none
+    and all."""
     match condition:
         case Binary("&&" | "||" as op, left, right):
             one, other = _holding(left, there), _holding(right, there)
-            if one is None or other is None:
-                return None
-            return one.intersect(other) if op == "&&" else one.union(other)
+            joined = isl.Set.intersect if op == "&&" else isl.Set.union
+            return joined(one[0], other[0]), joined(one[1], other[1])
         case Unary("!", operand):
-            held = _holding(operand, there)
-            return None if held is None else there.subtract(held)
+            surely, perhaps = _holding(operand, there)
+            return there.subtract(perhaps), there.subtract(surely)
         case Binary(op, left, right) if op in _RELATIONS:
             sides = [_integer(side, there) for side in (left, right)]
-            if sides[0] is None or sides[1] is None:
-                return None
-            holds: isl.Set = getattr(sides[0], _RELATIONS[op])(sides[1])
-            return there.intersect(holds)
-        case _:
-            return None
+            if sides[0] is not None and sides[1] is not None:
+                holds = there.intersect(getattr(sides[0], _RELATIONS[op])(sides[1]))
+                return holds, holds
+    return there.subtract(there), there
 
 
 _RELATIONS = {"<": "lt_set", "<=": "le_set", ">": "gt_set", ">=": "ge_set", "==": "eq_set", "!=": "ne_set"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from polydl.model.combiners import Combiner, Regrouping, of_assignment, of_comparison, of_function
+from polydl.model.combiners import Combiner, Regrouping, adds, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, joined, loads, on_operands
 from polydl.model.functions import function_of
@@ -140,6 +140,12 @@ def _compared(condition: Expr) -> tuple[Binary, tuple[int, ...]] | None:
             case _:
                 return None
     return (found[0], tuple(none)) if len(found) == 1 else None
+
+
+def addition(statement: Statement) -> Assignment | None:
+    """What a statement does that adds to an element, or takes away from it; None for others."""
+    body = statement.body
+    return body if isinstance(body, Assignment) and adds(body.op) else None
 
 
 def accumulates(scop: Scop, statement: Statement) -> bool:

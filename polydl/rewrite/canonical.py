@@ -10,7 +10,7 @@ schedule files and measurements mean the same statements everywhere. Statements 
 new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`), and those that lose loops (`S1u`); until then
 names and loops are those of the file, of which some statements may be gone. Before sums are made in place, zero points
 come out of those of integers; around sums in blocks of registers, temporaries become part of what they are used for
-(`temporaries`), and at last scalars that are used on both sides of such a sum are parted there (`around_products`).
+(`materialise`), and at last scalars that are used on both sides of such a sum are parted there (`around_products`).
 Behind the sums in place, loops over columns go innermost (`columns`).
 """
 

@@ -35,7 +35,7 @@ from polydl.dependences.scalars import private_depth, private_scalars, private_s
 from polydl.equations.step import RegroupingRule, Rule, Step, applied, one_by_one
 from polydl.equations.substitution import inlined
 from polydl.model import isl
-from polydl.model.accumulation import accumulation, keeps, places
+from polydl.model.accumulation import accumulation, addition, keeps, places
 from polydl.model.bf16_words import is_part_of_word
 from polydl.model.contraction import in_lanes
 from polydl.model.expr import Const, Load, factors_of, is_zero, loads
@@ -46,7 +46,7 @@ from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scratch_array import is_box, stored_in
 from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import Expanded, expanded
-from polydl.rewrite.terms import addition, products, terms_apart
+from polydl.rewrite.terms import products, terms_apart
 from polydl.rewrite.widen import widen
 from polydl.target.isa import has_register_blocks, kernel_contraction
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from polydl.equations.step import RegroupingRule, Step
 from polydl.equations.substitution import Rebuilt
-from polydl.model.combiners import adds
+from polydl.model.accumulation import addition
 from polydl.model.expr import Binary, Expr, Unary, loads
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
@@ -30,12 +30,6 @@ class Terms(RegroupingRule):
 
     def __str__(self) -> str:
         return "; ".join(f"{name} adds {len(own)} products: {', '.join(own)} add one each" for name, own in self.parts)
-
-
-def addition(statement: Statement) -> Assignment | None:
-    """What a statement does that adds to an element, or takes away from it; None for others."""
-    body = statement.body
-    return body if isinstance(body, Assignment) and adds(body.op) else None
 
 
 def terms_apart(scop: Scop) -> Iterator[Step]:

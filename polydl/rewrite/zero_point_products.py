@@ -9,6 +9,7 @@ from functools import reduce
 
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
+from polydl.model.accumulation import addition
 from polydl.model.conversions import explicit
 from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, Unary, constant_number
 from polydl.model.polynomials import poly_add, poly_mul
@@ -16,7 +17,6 @@ from polydl.model.scop import Access, Scop, Statement
 from polydl.model.strides import strides_of
 from polydl.model.types import I32, U32, ElementType, integer_literal
 from polydl.rewrite.scratch_array import box_of, is_box
-from polydl.rewrite.terms import addition
 
 Products = Mapping[tuple[int, ...], int]
 """A sum of products: by the accesses whose values are multiplied, sorted, the factor before them, not 0. No access: a

@@ -19,6 +19,7 @@ from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Step, applied, one_by_one
 from polydl.equations.substitution import Rebuilt
 from polydl.model import isl
+from polydl.model.accumulation import addition
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, constant_number, is_zero
 from polydl.model.isl import quota
@@ -31,7 +32,6 @@ from polydl.rewrite.materialise import in_blocks, only_read, substituted, substi
 from polydl.rewrite.new_statements import assignment
 from polydl.rewrite.scratch_array import Box, box_of, element_of, free_name, has_room, scratch_array
 from polydl.rewrite.storage import expanded
-from polydl.rewrite.terms import addition
 from polydl.rewrite.zero_point_products import Single, Split, held_type, split_of, unsigned_sum
 
 
