@@ -47,6 +47,7 @@ from polydl.model.expr import (
     Load,
     Unary,
     operands,
+    summands,
 )
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, Storage
@@ -375,13 +376,10 @@ class _Comparison:
             return
         value = replace(value, value=as_sum(value.value))
         match value.value:
-            case Binary("+" | "-" as op, left, right):
-                yield from self._terms(points, replace(value, value=left))
-                for term in self._terms(points, replace(value, value=right)):
-                    yield term if op == "+" else replace(term, sign=-term.sign)
-            case Unary("+" | "-" as op, operand):
-                for term in self._terms(points, replace(value, value=operand)):
-                    yield term if op == "+" else replace(term, sign=-term.sign)
+            case Binary("+" | "-") | Unary("+" | "-"):
+                for one, negative in summands(value.value):
+                    for term in self._terms(points, replace(value, value=one)):
+                        yield replace(term, sign=-term.sign) if negative else term
             case Binary("*", left, right):
                 ones, others = (list(self._terms(points, replace(value, value=side))) for side in (left, right))
                 # Of a sum that has no terms here, a multiple is nothing either.

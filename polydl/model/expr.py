@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from polydl.model import isl
@@ -131,6 +131,24 @@ def factors_of(value: Expr, through: Callable[[Convert], bool] = lambda one: Fal
             return factors_of(operand, through)
         case _:
             return [value]
+
+
+def summands(value: Expr, held: Set[int] = frozenset(), *, negative: bool = False) -> list[tuple[Expr, bool]]:
+    """The terms of a sum, and whether they are subtracted; factors are multiplied into sums that load one of the
+    accesses `held`."""
+    match value:
+        case Binary("+" | "-" as op, left, right):
+            right_negative = negative != (op == "-")
+            return [*summands(left, held, negative=negative), *summands(right, held, negative=right_negative)]
+        case Unary("+" | "-" as op, operand):
+            return summands(operand, held, negative=negative != (op == "-"))
+        case Binary("*", left, right):
+            one, two = (summands(side, held) if held & {*loads(side)} else [(side, False)] for side in (left, right))
+            if len(one) == len(two) == 1 and not (one[0][1] or two[0][1]):
+                return [(value, negative)]
+            return [(Binary("*", a, b), negative != (first != second)) for a, first in one for b, second in two]
+        case _:
+            return [(value, negative)]
 
 
 def on_operands(value: Expr, change: Callable[[Expr], Expr]) -> Expr:

@@ -15,11 +15,10 @@ from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.equations.substitution import Rebuilt
 from polydl.model.accumulation import addition, same_elements
 from polydl.model.combiners import taken_away
-from polydl.model.expr import Binary, Const, Expr, Load, Unary, factors_of, is_zero, loads
+from polydl.model.expr import Binary, Const, Expr, Load, Unary, factors_of, is_zero, loads, summands
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
 from polydl.rewrite.materialise import forward, in_blocks, in_place, through
-from polydl.rewrite.terms import summands
 
 
 @dataclass(frozen=True, slots=True)

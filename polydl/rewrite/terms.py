@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.step import RegroupingRule, Step
 from polydl.equations.substitution import Rebuilt
 from polydl.model.accumulation import addition
-from polydl.model.expr import Binary, Expr, Unary, loads
+from polydl.model.expr import summands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.rewrite.cut import in_order, part_of, with_room
@@ -85,21 +85,3 @@ def products(scop: Scop, statement: Statement) -> list[Statement]:
             return []
         found.append(one)
     return found
-
-
-def summands(value: Expr, held: Set[int] = frozenset(), *, negative: bool = False) -> list[tuple[Expr, bool]]:
-    """The terms of a sum, and whether they are subtracted; factors are multiplied into sums that load one of the
-    accesses `held`."""
-    match value:
-        case Binary("+" | "-" as op, left, right):
-            right_negative = negative != (op == "-")
-            return [*summands(left, held, negative=negative), *summands(right, held, negative=right_negative)]
-        case Unary("-", operand):
-            return summands(operand, held, negative=not negative)
-        case Binary("*", left, right):
-            one, two = (summands(side, held) if held & {*loads(side)} else [(side, False)] for side in (left, right))
-            if len(one) == len(two) == 1 and not (one[0][1] or two[0][1]):
-                return [(value, negative)]
-            return [(Binary("*", a, b), negative != (first != second)) for a, first in one for b, second in two]
-        case _:
-            return [(value, negative)]
