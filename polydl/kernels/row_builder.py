@@ -133,13 +133,16 @@ class RowBuilder:
         """How the right-hand side of a statement is printed."""
         if self.narrow:
             return Narrow(self.element, load, self.where.options.fast_math, of=lambda access: self.held(at, access))
-        conditions = {
-            "uniform": lambda condition: self._uniform(at, condition),
-            "masked": lambda condition: self._masked(at, condition),
-        }
+
+        def uniform(condition: Expr) -> str | None:
+            return self._uniform(at, condition)
+
+        def masked(condition: Expr) -> str | None:
+            return self._masked(at, condition)
+
         if self.element.is_int:
-            return Whole(self.element, load, **conditions)
-        return Vectors(self.element, load, self.where.options.fast_math, **conditions)
+            return Whole(self.element, load, uniform=uniform, masked=masked)
+        return Vectors(self.element, load, self.where.options.fast_math, uniform=uniform, masked=masked)
 
     def _uniform(self, at: int, condition: Expr) -> str | None:
         """C of a condition on elements of other types than the lanes' that no column moves or changes; None: it is

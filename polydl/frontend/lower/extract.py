@@ -419,7 +419,7 @@ def _pointers_outside(found: Found, used: frozenset[str]) -> tuple[str, ...]:
         symbol = found.scope.find(name)
         if name in made or name in used or symbol is None or symbol.storage is not Storage.LOCAL:
             return
-        if symbol.levels and symbol.levels[0].pointer:
+        if isinstance(symbol.node, c_ast.Decl) and symbol.levels and symbol.levels[0].pointer:
             node = copy(symbol.node)
             node.init = value_before(name, found.before, places=True) or node.init
             for other in sorted(set(mentions(node.init)) if node.init else ()):
