@@ -18,7 +18,7 @@ from polydl.model.accumulation import Accumulation, accumulation
 from polydl.model.contraction import Contraction
 from polydl.model.isl import quota
 from polydl.model.scop import MicrokernelCall, Scop, Statement
-from polydl.model.time import common_depth
+from polydl.model.time import common_depth, shared_depth
 from polydl.target.isa import kernel_contraction
 
 
@@ -32,6 +32,11 @@ class Count1D:
     """Step of the loop."""
     extent: int | None
     """Number of values of y over the whole domain; None where there is no constant bound."""
+
+    def counted(self, time: isl.Aff) -> isl.Aff:
+        """y, of ±x."""
+        y = time.add_constant_val(isl.value(-self.first))
+        return isl.floor_div(y, self.stride) if self.stride > 1 else y
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +64,6 @@ class Nest:
     def perfect(self) -> bool:
         """No statement has loops of its own."""
         return all(s.depth == len(self.loops) for s in self.statements)
-
-
-def _shared(statements: Sequence[Statement]) -> int:
-    first = statements[0]
-    return min((common_depth(first, s) for s in statements), default=0) if len(statements) > 1 else first.depth
 
 
 def counted(statements: Sequence[Statement], iterator: str) -> Count1D:
@@ -182,7 +182,7 @@ def _nests(
         found = {s.name: kernel_contraction(scop, s) for s in asked}
         heavy = any(isinstance(s.body, MicrokernelCall) or found.get(s.name) is not None for s in group)
         for part in _split(group, kept, inseparable) if heavy and len(group) > 1 else [group]:
-            shared = _shared(part)
+            shared = shared_depth(part)
             alone = found.get(part[0].name) if len(part) == 1 else None
             loops = part[0].iterators[:shared]
             counts = {i: counted(part, i) for i in loops}

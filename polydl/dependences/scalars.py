@@ -15,7 +15,7 @@ from polydl.base.by_identity import once_for_each
 from polydl.model import isl
 from polydl.model.dataflow import last_writes
 from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
-from polydl.model.time import common_depth
+from polydl.model.time import common_depth, shared_depth
 
 PRIVATE_BYTES = 1 << 16
 """Bytes of an array of which each thread may have one, at most: it lies on the thread's stack, of which musl gives 128
@@ -53,8 +53,7 @@ def private_depth(scop: Scop, name: str, using: Sequence[Statement] | None = Non
     if not using:
         return None
     first = using[0]
-    depth = min((common_depth(first, s) for s in using[1:]), default=first.depth)
-    depth = min(depth, first.depth)
+    depth = shared_depth(using)
     writes = isinstance(first.body, Assignment) and first.body.op == "=" and first.depth == depth
     if not writes or any(a.array == name and not a.write for a in first.accesses):
         return None

@@ -253,7 +253,7 @@ def epilogue(
     `stride(iterator, elements)` turns elements per step of an iterator into elements per step of its loop. With
     `before` the sums must start from zero (beta = 0). Raises NotVectorised.
     """
-    others = {scop.arrays[a.array].element for f in (*group.before, *group.after) for a in f.statement.accesses}
+    others = {scop.arrays[a.array].element for f in group.members for a in f.statement.accesses}
     narrow = element in (F32, I32) and (element is I32 or others != {F32})
     writer = _Writer(scop, structure, group, element, stride, narrow=narrow)
     if before and group.before:
@@ -280,7 +280,7 @@ def epilogue(
     prologue: tuple[str, ...] = (math_prologue(element), *own) if uses_functions(text, element) else ()
     if narrow:
         prologue = (isa_prologue(F32, scop.long), math_prologue(F32), *own, narrow_prologue())
-    inside = {group.heavy.statements[0].name, *(f.statement.name for f in (*group.before, *group.after))}
+    inside = {group.heavy.statements[0].name, *(f.statement.name for f in group.members)}
     unread = all(s.name in inside for s in scop.statements if any(a.array == group.output for a in s.accesses))
     dead = scop.arrays[group.output].storage is Storage.SCRATCH and unread
     return Epilogue(tuple(writer.lines), tuple(writer.operands), prologue, stores=not (dead and after))

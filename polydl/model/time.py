@@ -16,6 +16,12 @@ def common_depth(a: Statement, b: Statement) -> int:
     return depth
 
 
+def shared_depth(statements: Sequence[Statement]) -> int:
+    """Number of loops that all of some statements share; those of a statement by itself."""
+    first = statements[0]
+    return min((common_depth(first, s) for s in statements[1:]), default=first.depth)
+
+
 def inside_of(scop: Scop, loop: tuple[int, ...]) -> list[Statement]:
     """The statements in a loop, which is given by where it stands: they have its positions up to its depth."""
     return [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]

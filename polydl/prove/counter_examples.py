@@ -9,21 +9,14 @@ from polydl.model import isl
 
 def instance(name: str, points: isl.Set) -> str:
     """`S0[3, 4]`, or `S0[3, 4] where n is 7`: the first one of a set that is not empty; some one, with parameters."""
-    if not isl.involved_parameters(points):
-        return f"{name}{list(isl.lex_extreme(isl.without_parameters(points)))}"
-    at, values = isl.sample(points)
+    at, values = isl.first_point(points)
     return f"{name}{list(at)}{_where(values)}"
 
 
 def pair(relation: isl.Map) -> tuple[tuple[int, ...], tuple[int, ...], str]:
     """Source and target of the first pair of a relation that is not empty, and ` where n is 7`; of some pair, with
     parameters."""
-    both = relation.wrap().flatten()
-    values: dict[str, int] = {}
-    if not isl.involved_parameters(both):
-        at = isl.lex_extreme(isl.without_parameters(both))
-    else:
-        at, values = isl.sample(both)
+    at, values = isl.first_point(relation.wrap().flatten())
     inputs = isl.domain_arity(relation)
     return at[:inputs], at[inputs:], _where(values)
 

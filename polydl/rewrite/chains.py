@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polydl.dependences.nests import Nest
@@ -43,47 +43,42 @@ def plan(parts: Sequence[Nest]) -> Plan:
     taken: set[str] = set()
     groups: list[Group] = []
     decisions: list[Decision] = []
-    heavy = [i for i, nest in enumerate(parts) if is_heavy(nest)]
-    for place in heavy:
+
+    def wanted(group: Group, nest: Nest) -> bool:
+        related = any(a.array in group.arrays for s in nest.statements for a in s.accesses)
+        return nest.name not in taken and len(nest.statements) == 1 and related
+
+    for place in [i for i, nest in enumerate(parts) if is_heavy(nest)]:
         group = start_group(parts[place])
         if isinstance(group, Failure):
             continue
-        for before in (True, False):
-            group = _grown(parts, place, group, taken, decisions, before=before)
-        if group.before or group.after:
+        group, decided = grown(group, parts, place, wanted)
+        taken |= {decision.light for decision in decided if decision.failure is None}
+        decisions += decided
+        if group.members:
             groups.append(group)
     return Plan(tuple(groups), tuple(decisions))
 
 
-def _grown(
-    parts: Sequence[Nest],
-    place: int,
-    group: Group,
-    taken: set[str],
-    decisions: list[Decision],
-    *,
-    before: bool,
-) -> Group:
-    """The group with all neighbours on one side that may be fused into it, one after the other."""
-    between: list[Nest] = []
-    for index in range(place - 1, -1, -1) if before else range(place + 1, len(parts)):
-        nest = parts[index]
-        candidate = nest.name not in taken and len(nest.statements) == 1
-        if candidate and _related(group, nest):
-            made = extend(group, nest, between, before=before)
-            failure = made if isinstance(made, Failure) else None
-            lines = (parts[place].statements[0].span.line, nest.statements[0].span.line)
-            decisions.append(Decision(group.heavy.name, nest.name, before, failure, lines))
+def grown(
+    group: Group, parts: Sequence[Nest], place: int, wanted: Callable[[Group, Nest], bool]
+) -> tuple[Group, list[Decision]]:
+    """The group of the heavy nest at a place with all of the `wanted` ones on both sides that may be fused into it, one
+    after the other, and what was decided about each. Raises QuotaExceeded."""
+    heavy, decisions = parts[place], list[Decision]()
+    for before in (True, False):
+        between: list[Nest] = []
+        for nest in parts[:place][::-1] if before else parts[place + 1 :]:
+            made = extend(group, nest, between, before=before) if wanted(group, nest) else None
+            if made is not None:
+                failure = made if isinstance(made, Failure) else None
+                lines = (heavy.statements[0].span.line, nest.statements[0].span.line)
+                decisions.append(Decision(heavy.name, nest.name, before, failure, lines))
             if isinstance(made, Group):
                 group = made
-                taken.add(nest.name)
-                continue
-        between.append(nest)
-    return group
-
-
-def _related(group: Group, nest: Nest) -> bool:
-    return any(a.array in group.arrays for s in nest.statements for a in s.accesses)
+            else:
+                between.append(nest)
+    return group, decisions
 
 
 def is_zeroing(nest: Nest) -> bool:

@@ -11,13 +11,13 @@ element-wise nest touches no element of the set but its own; what else it reads,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from polydl.dependences.nests import Nest
 from polydl.model import isl
-from polydl.model.isl import lex_extreme, quota
+from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Statement
 
 
@@ -72,6 +72,11 @@ class Group:
     """In the order in which they run."""
     after: tuple[Fused, ...] = ()
 
+    @property
+    def members(self) -> tuple[Fused, ...]:
+        """The element-wise nests, in the order in which they run."""
+        return *self.before, *self.after
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -95,23 +100,17 @@ class Decision:
 
 def start_group(nest: Nest) -> Group | Failure:
     """The group of a heavy nest alone."""
-    arrays = {a.array for s in nest.statements for a in s.accesses if a.write}
+    writes = [a for s in nest.statements for a in s.accesses if a.write]
+    arrays = {a.array for a in writes}
     if len(arrays) != 1:
         names = ", ".join(sorted(arrays)) or "nothing"
         return Failure(Condition.SHAPE, f"{nest.name} writes {names}; one array is what fusing is about")
     output = arrays.pop()
-    elements = written(nest, output)
+    elements = isl.united(access.relation.range() for access in writes)
+    assert elements is not None, "it writes some"
     if isl.arity(elements) == 0:
         return Failure(Condition.SHAPE, f"{nest.name} writes the scalar {output}")
-    return Group(nest, output, elements, {output: isl.Map.identity(elements.get_space().map_from_set())})
-
-
-def written(nest: Nest, array: str) -> isl.Set:
-    """The elements of an array that a nest writes."""
-    accesses = (a for s in nest.statements for a in s.accesses if a.write and a.array == array)
-    elements = isl.united(access.relation.range() for access in accesses)
-    assert elements is not None, "it writes some"
-    return elements.coalesce()
+    return Group(nest, output, elements.coalesce(), {output: isl.Map.identity(elements.get_space().map_from_set())})
 
 
 def extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) -> Group | Failure:
@@ -119,30 +118,26 @@ def extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) 
 
     `between`: the nests that run between the group and `light` and stay where they are. Raises QuotaExceeded.
     """
-    with quota("the conditions of fusion"):
-        return _extend(group, light, between, before=before)
-
-
-def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool) -> Group | Failure:
     statement = light.statements[0]
     if len(light.statements) != 1 or not isinstance(statement.body, Assignment):
         return Failure(Condition.SHAPE, f"{light.name} is not one assignment")
-    own = _own_element(group, statement)
-    if isinstance(own, Failure):
-        return own
     target = statement.target
-    failure = _same_set(group, statement, own) or _once(own) or _once(target.relation)
-    if failure is None and before and target.array != group.output:
-        failure = Failure(
-            Condition.SAME_SET, f"{light.name} writes {target.array}, {group.heavy.name} starts from {group.output}"
-        )
-    failure = failure or _between(group, statement, between)
-    if failure is not None:
-        return failure
-    element = own.reverse()
-    arrays = dict(group.arrays)
-    if target.array not in arrays:
-        arrays[target.array] = element.apply_range(target.relation).coalesce()
+    with quota("the conditions of fusion"):
+        own = _own_element(group, statement)
+        if isinstance(own, Failure):
+            return own
+        failure = _same_set(group, statement, own) or _once(own) or _once(target.relation)
+        if failure is None and before and target.array != group.output:
+            failure = Failure(
+                Condition.SAME_SET, f"{light.name} writes {target.array}, {group.heavy.name} starts from {group.output}"
+            )
+        failure = failure or _between(group, statement, between)
+        if failure is not None:
+            return failure
+        element = own.reverse()
+        arrays = dict(group.arrays)
+        if target.array not in arrays:
+            arrays[target.array] = element.apply_range(target.relation).coalesce()
     fused = Fused(light, element)
     if before:
         return replace(group, arrays=arrays, before=(fused, *group.before))
@@ -151,49 +146,41 @@ def _extend(group: Group, light: Nest, between: Sequence[Nest], *, before: bool)
 
 def _own_element(group: Group, statement: Statement) -> isl.Map | Failure:
     """{ S[i…] -> C[c…] } the element that an iteration is about."""
-    own: isl.Map | None = None
-    first: Access | None = None
+    own: tuple[isl.Map, Access] | None = None
     for access in statement.accesses:
         if access.array not in group.arrays:
             continue
         here = access.relation.apply_range(group.arrays[access.array].reverse()).intersect_domain(statement.domain)
         if not here.is_single_valued():
-            return Failure(Condition.ELEMENT, f"an iteration of {statement.name} touches {several(access)}")
+            _, two = _several(access.relation)
+            return Failure(Condition.ELEMENT, f"an iteration of {statement.name} touches {two}")
         if own is None:
-            own, first = here, access
-        elif not own.is_equal(here):
-            assert first is not None
-            other = own.subtract(here) if not own.is_subset(here) else here.subtract(own)
-            at = point(other.domain())
-            one, two = (_element_at(a, other.domain()) for a in (first, access))
-            return Failure(Condition.ELEMENT, f"{at} touches {one} and {two}")
+            own = here, access
+        elif not own[0].is_equal(here):
+            other = own[0].subtract(here) if not own[0].is_subset(here) else here.subtract(own[0])
+            one, two = (_element_at(a.relation, other.domain()) for a in (own[1], access))
+            return Failure(Condition.ELEMENT, f"{_point(other.domain())} touches {one} and {two}")
     if own is None:
-        names = ", ".join(group.arrays)
-        return Failure(Condition.SAME_SET, f"{statement.name} does not touch {names}")
-    return own
+        return Failure(Condition.SAME_SET, f"{statement.name} does not touch {', '.join(group.arrays)}")
+    return own[0]
 
 
-def _element_at(access: Access, instances: isl.Set) -> str:
-    elements = isl.Set.from_basic_set(instances.sample()).apply(access.relation)
-    return "nothing" if elements.is_empty() else point(elements)
+def _element_at(relation: isl.Map, instances: isl.Set) -> str:
+    elements = isl.Set.from_basic_set(instances.sample()).apply(relation)
+    return "nothing" if elements.is_empty() else _point(elements)
 
 
-def several(access: Access) -> str:
-    """`C[0] and C[1]`: two elements that one iteration touches."""
-    instance = _repeated(access.relation)
-    touched = instance.apply(access.relation)
-    one = isl.Set.from_basic_set(touched.sample())
-    return f"{point(one)} and {point(touched.subtract(one))}"
-
-
-def _repeated(relation: isl.Map) -> isl.Set:
-    """One element of the domain that is related to more than one of the range."""
+def _several(relation: isl.Map) -> tuple[isl.Set, str]:
+    """A point of the domain that is related to more than one of the range, and two of these: `C[0] and C[1]`."""
     pairs = relation.reverse().apply_range(relation)
     different = pairs.subtract(isl.Map.identity(pairs.get_space()))
     one = isl.Set.from_basic_set(different.domain().sample())
     two = isl.Set.from_basic_set(one.apply(different).sample())
     common = one.apply(relation.reverse()).intersect(two.apply(relation.reverse()))
-    return isl.Set.from_basic_set(common.sample())
+    point = isl.Set.from_basic_set(common.sample())
+    related = point.apply(relation)
+    one = isl.Set.from_basic_set(related.sample())
+    return point, f"{_point(one)} and {_point(related.subtract(one))}"
 
 
 def _same_set(group: Group, statement: Statement, own: isl.Map) -> Failure | None:
@@ -203,29 +190,26 @@ def _same_set(group: Group, statement: Statement, own: isl.Map) -> Failure | Non
     extra, missing = mine.subtract(theirs), theirs.subtract(mine)
     heavy, light = group.heavy.name, statement.name
     if not missing.is_empty():
-        return Failure(Condition.SAME_SET, f"{heavy} writes {point(missing)}, which {light} does not touch")
-    return Failure(Condition.SAME_SET, f"{light} touches {point(extra)}, which {heavy} does not write")
+        return Failure(Condition.SAME_SET, f"{heavy} writes {_point(missing)}, which {light} does not touch")
+    return Failure(Condition.SAME_SET, f"{light} touches {_point(extra)}, which {heavy} does not write")
 
 
 def _once(own: isl.Map) -> Failure | None:
     """{ S[i…] -> A[a…] } as many iterations as elements."""
     if own.is_injective():
         return None
-    twice = _repeated(own.reverse())
-    instances = twice.apply(own.reverse())
-    one = isl.Set.from_basic_set(instances.sample())
-    two = instances.subtract(one)
-    return Failure(Condition.ONCE, f"{point(one)} and {point(two)} both touch {point(twice)}")
+    element, two = _several(own.reverse())
+    return Failure(Condition.ONCE, f"{two} both touch {_point(element)}")
 
 
 def _between(group: Group, statement: Statement, between: Sequence[Nest]) -> Failure | None:
     """Whether anything that stays in place is in the way, the heavy nest itself included."""
-    result = statement.target
-    inside = [*group.heavy.statements, *(f.statement for f in (*group.before, *group.after))]
-    found = [_touches_set(group, statement, other) for nest in between for other in nest.statements]
-    found += [_conflict(statement, statement.accesses, other) for nest in between for other in nest.statements]
-    if result.array not in group.arrays:
-        found += [_conflict(statement, [result], other) for other in inside]
+    others = [other for nest in between for other in nest.statements]
+    found = [_touches_set(group, statement, other) for other in others]
+    found += [_conflict(statement, statement.accesses, other) for other in others]
+    if statement.target.array not in group.arrays:
+        inside = [*group.heavy.statements, *(f.statement for f in group.members)]
+        found += [_conflict(statement, [statement.target], other) for other in inside]
     found += [_reads_finished(group, statement, other) for other in group.heavy.statements]
     return next((failure for failure in found if failure is not None), None)
 
@@ -238,8 +222,7 @@ def _reads_finished(group: Group, statement: Statement, other: Statement) -> Fai
             continue
         foreign = access.relation.subtract(writes[0].relation)
         if not foreign.is_empty():
-            at = point(foreign.domain())
-            element = _element_at(Access(access.array, False, foreign), foreign.domain())
+            at, element = _point(foreign.domain()), _element_at(foreign, foreign.domain())
             return Failure(Condition.BETWEEN, f"{at} reads {element}, which {statement.name} may have changed by then")
     return None
 
@@ -253,7 +236,7 @@ def _conflict(light: Statement, accesses: Sequence[Access], other: Statement) ->
             common = a.relation.range().intersect(b.relation.range())
             if not common.is_empty():
                 theirs, mine = ("writes" if x.write else "reads" for x in (b, a))
-                return Failure(Condition.BETWEEN, f"{other.name} {theirs} {point(common)}, which {light.name} {mine}")
+                return Failure(Condition.BETWEEN, f"{other.name} {theirs} {_point(common)}, which {light.name} {mine}")
     return None
 
 
@@ -266,18 +249,29 @@ def _touches_set(group: Group, light: Statement, other: Statement) -> Failure | 
         if touched and not common.is_empty():
             does = "writes" if b.write else "reads"
             where = f"between {group.heavy.name} and {light.name}"
-            return Failure(Condition.BETWEEN, f"{other.name}, {where}, {does} {point(common)}")
+            return Failure(Condition.BETWEEN, f"{other.name}, {where}, {does} {_point(common)}")
     return None
 
 
-def point(of: isl.Set | isl.BasicSet) -> str:
+def _point(of: isl.Set) -> str:
     """`S0[1, 2]`: the least point of a set as text; with parameters, one for the values that it names."""
-    if isinstance(of, isl.BasicSet):
-        of = isl.Set.from_basic_set(of)
-    given: dict[str, int] = {}
-    if isl.involved_parameters(of):
-        coordinates, given = isl.sample(of)
-    else:
-        coordinates = lex_extreme(isl.without_parameters(of))
+    coordinates, given = isl.first_point(of)
     values = ", ".join(f"{name} = {number}" for name, number in given.items())
     return f"{of.get_tuple_name()}[{', '.join(map(str, coordinates))}]" + (f" (with {values})" if values else "")
+
+
+def beside(
+    before: Sequence[tuple[Statement, isl.Map]], after: Sequence[tuple[Statement, isl.Map]], times: isl.Map
+) -> Iterator[tuple[Statement, int, isl.Map]]:
+    """When statements run that are about one element each, in loops in which it is written several times: right before
+    the first, or right after the last of these.
+
+    `before`, `after`: the statements, with { S[i…] -> C[c…] }; `times`: { C[c…] -> [t…] } when elements are written.
+    Yields a statement, its number among those of one time, of which the writing one is 0, and { S[i…] -> [t…] }.
+    """
+    for number, (statement, element) in enumerate((*before, *after), -len(before)):
+        found = element.apply_range(times)
+        if number < 0:
+            yield statement, number, found.lexmin()
+        else:
+            yield statement, number + 1, found.lexmax()

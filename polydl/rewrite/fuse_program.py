@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
@@ -47,12 +48,14 @@ class FusedScop:
     contracted: tuple[str, ...]
     """Arrays whose storage is gone."""
 
-    together: tuple[tuple[str, str], ...]
-    """First and last statement of each fused nest, which loop distribution must not take apart again."""
-
     @property
     def changed(self) -> bool:
         return bool(self.sunk or self.merges)
+
+    @property
+    def together(self) -> tuple[tuple[str, str], ...]:
+        """First and last statement of each fused nest, which loop distribution must not take apart again."""
+        return tuple((names[0], names[-1]) for names in _bodies(self.scop) if len(names) > 1)
 
     def lines(self) -> list[str]:
         """What was decided, for people."""
@@ -75,7 +78,7 @@ def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> Fus
     decisions = list(chosen.decisions)
     for group in chosen.groups:
         if not into(group.heavy):
-            kept |= {f.nest.name for f in (*group.before, *group.after)}
+            kept |= {f.nest.name for f in group.members}
             continue
         result = sunk(state, group, found)
         if isinstance(result, Violation):
@@ -86,14 +89,12 @@ def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> Fus
         kept |= {s.name for s in group.heavy.statements}
     state, merges = _merge_all(state, kept, found)
     made, gone = contracted(state.scop)
-    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone, _together(made))
+    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone)
 
 
-def _together(scop: Scop) -> tuple[tuple[str, str], ...]:
-    bodies: dict[int, list[str]] = {}
-    for s in scop.statements:
-        bodies.setdefault(s.position[0], []).append(s.name)
-    return tuple((names[0], names[-1]) for names in bodies.values() if len(names) > 1)
+def _bodies(scop: Scop) -> list[list[str]]:
+    """The statements of each of the outermost loops."""
+    return [[s.name for s in own] for _, own in groupby(scop.statements, key=lambda s: s.position[0])]
 
 
 def _is_for_a_microkernel(scop: Scop, part: Nest) -> bool:
@@ -111,10 +112,7 @@ def _merge_all(state: Rewritten, kept: set[str], found: Sequence[Dependence]) ->
     """Neighbours fused from the first on, each into what was fused before it; those of `kept` stay alone."""
     merges: list[Merge] = []
     current: list[str] = []
-    bodies: dict[int, list[str]] = {}
-    for s in state.scop.statements:
-        bodies.setdefault(s.position[0], []).append(s.name)
-    for names in bodies.values():
+    for names in _bodies(state.scop):
         if kept & set(names) or not current:
             current = [] if kept & set(names) else names
             continue

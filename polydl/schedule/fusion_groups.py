@@ -7,34 +7,33 @@ from itertools import groupby
 
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
-from polydl.rewrite.conditions import Failure, Group, extend, start_group
+from polydl.rewrite.chains import grown
+from polydl.rewrite.conditions import Failure, Group, start_group
 from polydl.schedule.ordered import Ordered
 
 
 def groups_of(nests: Sequence[Ordered]) -> dict[int, Group]:
     """Per position of a heavy nest what is fused into it. Raises IllegalVariant where a condition of fusion fails."""
-    wanted = {one.into.into for one in nests if one.into is not None}
+    into = {one.name: one.into.into for one in nests if one.into is not None}
+    parts = [one.loops.nest for one in nests if one.loops is not None]
+    assert len(parts) == len(nests), "regions are in no run of nests"
+
+    def wanted(group: Group, nest: Nest) -> bool:
+        return into.get(nest.name) == group.heavy.name
+
     found: dict[int, Group] = {}
-    for place, heavy in enumerate(nests):
-        if heavy.loops is None or heavy.name not in wanted:
+    for place, heavy in enumerate(parts):
+        if heavy.name not in into.values():
             continue
-        group = start_group(heavy.loops.nest)
-        for before in (True, False):
-            between: list[Nest] = []
-            for other in nests[:place][::-1] if before else nests[place + 1 :]:
-                if isinstance(group, Failure):
-                    break
-                assert other.loops is not None
-                if other.into is None or other.into.into != heavy.name:
-                    between.append(other.loops.nest)
-                    continue
-                group = extend(group, other.loops.nest, between, before=before)
+        group = start_group(heavy)
+        if isinstance(group, Group):
+            found[place], decided = grown(group, parts, place, wanted)
+            group = next((d.failure for d in decided if d.failure is not None), group)
         if isinstance(group, Failure):
             raise IllegalVariant(f"nothing can be fused into {heavy.name}: {group}")
-        found[place] = group
-        wanted.discard(heavy.name)
-    if wanted:
-        raise IllegalVariant(f"there is no nest {', '.join(sorted(wanted))} to fuse into")
+    missing = {*into.values()} - {heavy.name for heavy in parts}
+    if missing:
+        raise IllegalVariant(f"there is no nest {', '.join(sorted(missing))} to fuse into")
     return found
 
 

@@ -278,12 +278,7 @@ def trips(nest: Nest, loop: Loop) -> int | None:
 def normalised(nest: Nest, statement: Statement) -> dict[str, isl.Aff]:
     """{ S[i…] -> [y] } for each shared loop, y counted from 0 in steps of 1 in execution order."""
     affs = dict(zip(statement.iterators, time_affs(statement), strict=True))
-    result = {}
-    for iterator in nest.loops:
-        count = nest.counts[iterator]
-        aff = affs[iterator].add_constant_val(isl.value(-count.first))
-        result[iterator] = isl.floor_div(aff, count.stride) if count.stride > 1 else aff
-    return result
+    return {iterator: nest.counts[iterator].counted(affs[iterator]) for iterator in nest.loops}
 
 
 def over_rows(statements: Iterable[Statement], affs: Mapping[str, isl.Aff]) -> bool:

@@ -17,7 +17,7 @@ from polydl.model import isl
 from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
-from polydl.rewrite.conditions import Group
+from polydl.rewrite.conditions import Group, beside
 from polydl.schedule.loops import Loop, NestLoops, Packed, Rows, loop_aff, normalised
 from polydl.schedule.transform import Transform
 
@@ -149,7 +149,7 @@ class Kernel:
     @property
     def fused(self) -> tuple[Statement, ...]:
         """The statements of the group but the kernel's own."""
-        return () if self.group is None else tuple(f.statement for f in (*self.group.before, *self.group.after))
+        return () if self.group is None else tuple(f.statement for f in self.group.members)
 
     @property
     def inside(self) -> tuple[Statement, ...]:
@@ -415,11 +415,8 @@ def _times_inside(kernel: Kernel, times: Mapping[str, isl.Map]) -> dict[str, isl
     of_element = _written(kernel.use.nest.statements[0]).reverse()
     own = times[kernel.statement]
     whole = isl.range_onto(own, range(isl.range_arity(own) - 1))
-    result = {}
-    for k, (statement, element) in (*((n - len(before), f) for n, f in enumerate(before)), *enumerate(after, 1)):
-        instances = element.apply_range(of_element).apply_range(whole)
-        result[statement.name] = _at(instances.lexmin() if k < 0 else instances.lexmax(), k)
-    return result
+    elements = of_element.apply_range(whole)
+    return {s.name: _at(when, number) for s, number, when in beside(before, after, elements)}
 
 
 def _written(statement: Statement) -> isl.Map:

@@ -121,7 +121,7 @@ def _promises(rows: Estimate, loops: Estimate) -> bool:
 
 
 def _names(group: Group) -> set[str]:
-    return {group.heavy.name, *(f.nest.name for f in (*group.before, *group.after))}
+    return {group.heavy.name, *(f.nest.name for f in group.members)}
 
 
 def _nests_alone(ranked: Sequence[Variant], estimator: Estimator, most: int) -> Iterator[Variant]:
@@ -200,7 +200,7 @@ def into_kernels(
     """The nests with everything in the epilogues of microkernels that can be."""
     result = list(nests)
     for group in groups:
-        members = [f.nest for f in (*group.before, *group.after)]
+        members = [f.nest for f in group.members]
         if all(is_zeroing(nest) for nest in members):
             continue  # the microkernel starts from zero by itself
         while members:

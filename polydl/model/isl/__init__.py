@@ -132,6 +132,7 @@ from polydl.model.isl.points import (
     distance,
     domain_between,
     domain_onto,
+    first_point,
     fix,
     fix_domain,
     fix_range,

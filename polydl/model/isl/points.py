@@ -28,7 +28,15 @@ from polydl.model.isl.isl_types import (
     unnamed_space,
     value,
 )
-from polydl.model.isl.naming import as_arguments, domain_arity, function_named, parameter_space, parameters
+from polydl.model.isl.naming import (
+    as_arguments,
+    domain_arity,
+    function_named,
+    involved_parameters,
+    parameter_space,
+    parameters,
+    without_parameters,
+)
 from polydl.model.isl.positions import onto, position_of, without
 
 Located = TypeVar("Located", Set, Map)
@@ -264,6 +272,11 @@ def least_pair(of: Map) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Source and target of the lexicographically least pair of a bounded relation, not empty."""
     both = lex_extreme(of.wrap().flatten())
     return both[: domain_arity(of)], both[domain_arity(of) :]
+
+
+def first_point(of: Set) -> tuple[tuple[int, ...], dict[str, int]]:
+    """The lexicographically least point of a set that is not empty; where it has parameters, as `sample`."""
+    return sample(of) if involved_parameters(of) else (lex_extreme(without_parameters(of)), {})
 
 
 def sample(of: Set | BasicSet) -> tuple[tuple[int, ...], dict[str, int]]:
