@@ -41,8 +41,8 @@ from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.fuse_program import FusedScop
-from polydl.rewrite.fuse_program import fuse as fuse_scop
+from polydl.schedule.fused_scop import FusedScop
+from polydl.schedule.fused_scop import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.search import own_times

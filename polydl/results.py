@@ -24,7 +24,7 @@ from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rank.shape_correction import Correction
 from polydl.rewrite.canonical import Canonical
-from polydl.rewrite.fuse_program import FusedScop
+from polydl.schedule.fused_scop import FusedScop
 from polydl.schedule.ordered import written
 from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.code import EverySize

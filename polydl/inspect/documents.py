@@ -16,7 +16,7 @@ from polydl.inspect.sizes_in_words import ranges_data, sizes_data
 from polydl.model.scop import Scop
 from polydl.rank.shape_correction import Correction
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
-from polydl.rewrite.fuse_program import FusedScop
+from polydl.schedule.fused_scop import FusedScop
 from polydl.schedule.loopstring import letters, part_text
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.recipe import Recipe

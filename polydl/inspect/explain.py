@@ -27,7 +27,7 @@ from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.results import Optimized, Ranking
-from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.fused_scop import fuse
 from polydl.schedule.notation import Written, split_line
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.recipe import Recipe

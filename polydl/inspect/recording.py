@@ -39,7 +39,7 @@ from polydl.options import Options
 from polydl.rank import rankers
 from polydl.rank.ranker import Opinion, Ranker
 from polydl.results import Optimized, OptimizeResult, Ranking
-from polydl.rewrite.fuse_program import FusedScop
+from polydl.schedule.fused_scop import FusedScop
 from polydl.schedule.loops import NestLoops
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.timed import original_nest, timed

@@ -21,7 +21,7 @@ from polydl.model.expr import Expr as Value
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.strides import Stride, strides_of
 from polydl.model.types import F32, I32, U32, ElementType
-from polydl.rewrite.conditions import Fused, Group
+from polydl.schedule.fusion_conditions import Fused, Group
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.loops import NestLoops
 

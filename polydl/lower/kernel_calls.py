@@ -27,7 +27,7 @@ from polydl.model import isl
 from polydl.model.contraction import Operand, first_element
 from polydl.model.expr import Const, Load
 from polydl.model.scop import Scop, Statement
-from polydl.rewrite.conditions import Group
+from polydl.schedule.fusion_conditions import Group
 from polydl.schedule.grouping import grouping
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.loops import Loop, NestLoops, stride_of

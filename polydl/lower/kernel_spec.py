@@ -18,7 +18,7 @@ from polydl.model.isl import to_int
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import Stride, known
 from polydl.model.types import I32
-from polydl.rewrite.conditions import Group
+from polydl.schedule.fusion_conditions import Group
 from polydl.schedule.grouping import Grouping, grouping
 from polydl.schedule.kernel_call import KernelCall
 from polydl.schedule.loops import Loop, NestLoops, given, multiplied, stride_of

@@ -20,7 +20,7 @@ from polydl.lower.packing_plan import PackCall, pack_call
 from polydl.lower.scratch import Scratch
 from polydl.model.scop import Scop
 from polydl.model.types import I32, ElementType
-from polydl.rewrite.conditions import Group
+from polydl.schedule.fusion_conditions import Group
 from polydl.schedule.kernel_call import Edge, KernelCall, edge_rows, kernel_call
 from polydl.schedule.loops import NestLoops, given, stride_of
 from polydl.schedule.tree import Kernel

@@ -21,7 +21,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage, without_scalar
 from polydl.model.strides import strides_of
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.fusion import moved
+from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import in_two, iterators_in_two
 from polydl.rewrite.scratch_array import free_name, is_box
 

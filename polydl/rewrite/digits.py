@@ -21,7 +21,7 @@ from polydl.model.accumulation import accumulation
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.time import inside_of
-from polydl.rewrite.fusion import moved
+from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import in_two, iterators_in_two
 
 Loop = tuple[int, ...]

@@ -31,8 +31,8 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.strides import affine_rows
 from polydl.model.time import map_from_affs
 from polydl.rewrite.cut import in_order, with_room
-from polydl.rewrite.fusion import in_new_loops
 from polydl.rewrite.materialise import forward
+from polydl.rewrite.moved import in_new_loops
 from polydl.rewrite.scattered_sums import beside
 from polydl.target.isa import has_register_blocks
 

@@ -29,7 +29,7 @@ from polydl.rewrite.accumulating_groups import (
     points_of,
 )
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.fusion import moved
+from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import assignment, in_two, shifted
 from polydl.rewrite.scratch_array import Box, element_of, ends_of, free_name, scratch_array
 

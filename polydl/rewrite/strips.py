@@ -24,7 +24,7 @@ from polydl.model.expr import affine_values
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import inside_of
-from polydl.rewrite.fusion import moved
+from polydl.rewrite.moved import moved
 
 _Strip = tuple[str, tuple[str, ...]]
 """(statement, its loops over tiles, outermost first)."""

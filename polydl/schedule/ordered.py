@@ -14,8 +14,8 @@ from typing import cast
 from polydl.base.errors import IllegalVariant, InputError
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Statement
-from polydl.rewrite.conditions import Group
 from polydl.schedule.as_tree import as_tree
+from polydl.schedule.fusion_conditions import Group
 from polydl.schedule.loops import LoopTransform, NestLoops, Rows, start
 from polydl.schedule.recipe import NestRecipe
 from polydl.schedule.transform import Transform

@@ -17,7 +17,7 @@ from polydl.model import isl
 from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs
 from polydl.model.types import ElementType
-from polydl.rewrite.conditions import Group, beside
+from polydl.schedule.fusion_conditions import Group, beside
 from polydl.schedule.loops import Loop, NestLoops, Packed, Rows, loop_aff, normalised
 from polydl.schedule.transform import Transform
 

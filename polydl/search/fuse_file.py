@@ -11,8 +11,8 @@ from polydl.lower.header import commented
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.rewrite.canonical import Form, canonical
-from polydl.rewrite.fuse_program import FusedScop
-from polydl.rewrite.fuse_program import fuse as fuse_scop
+from polydl.schedule.fused_scop import FusedScop
+from polydl.schedule.fused_scop import fuse as fuse_scop
 from polydl.schedule.ordered import written
 from polydl.schedule.program_tree import program_tree
 

@@ -19,10 +19,9 @@ from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
 from polydl.rank.estimate import Estimate
 from polydl.rank.estimator import Estimator
-from polydl.rewrite.chains import is_zeroing, plan
-from polydl.rewrite.conditions import Group
-from polydl.rewrite.fuse_program import FusedScop
-from polydl.schedule.fusion_groups import groups_of, runs
+from polydl.schedule.fused_scop import FusedScop
+from polydl.schedule.fusion_conditions import Group
+from polydl.schedule.fusion_groups import groups_of, is_zeroing, plan, runs
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.recipe import NestRecipe, Recipe

@@ -21,9 +21,9 @@ from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.model.types import I32
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.chains import is_zeroing, plan
 from polydl.rewrite.materialise import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
+from polydl.schedule.fusion_groups import is_zeroing, plan
 from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree

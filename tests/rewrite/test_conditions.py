@@ -9,8 +9,8 @@ import pytest
 from polydl import pipeline
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
-from polydl.rewrite.chains import Plan, plan
-from polydl.rewrite.conditions import Condition
+from polydl.schedule.fusion_conditions import Condition
+from polydl.schedule.fusion_groups import Plan, plan
 
 HEAD = (
     "void f(int N, float C[restrict 20][20], float A[restrict 20][20], float B[restrict 20][20], float b[restrict 20])"

@@ -14,8 +14,8 @@ from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
-from polydl.rewrite.chains import Plan, plan
-from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.fused_scop import fuse
+from polydl.schedule.fusion_groups import Plan, plan
 from polydl.schedule.ordered import written
 from polydl.schedule.program_tree import program_tree
 from tests.rewrite.executing import called, compiled

@@ -11,7 +11,7 @@ class Fuse(Transform, frozen=True):
 
     before:    for i: for j: for k: C[i][j] += A[i][k] * B[k][j];   for i: for j: C[i][j] = max(C[i][j], 0)
     after:     for i: for j: for k: { C[i][j] += A[i][k] * B[k][j]; at the last k: C[i][j] = max(C[i][j], 0) }
-    requires:  rewrite.conditions; into a microkernel, that it computes all of the other nest's blocks
+    requires:  schedule.fusion_conditions; into a microkernel, that it computes all of the other nest's blocks
     source:    PolyDL, algorithm 3 (Tavarageri et al., 2021)
     """
 

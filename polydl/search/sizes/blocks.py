@@ -25,8 +25,8 @@ from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import FloatArray
-from polydl.rewrite.chains import plan
 from polydl.schedule.check import check
+from polydl.schedule.fusion_groups import plan
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe

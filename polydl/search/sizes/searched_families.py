@@ -14,7 +14,7 @@ from polydl.dependences.equal_nests import first_equal
 from polydl.dependences.nests import Nest, nests
 from polydl.model.scop import Scop, Storage
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.fused_scop import fuse
 from polydl.schedule.ordered import Ordered, written
 from polydl.schedule.program_tree import program_tree
 from polydl.schedule.recipe import Recipe
