@@ -111,8 +111,6 @@ def _bodies(scop: Scop) -> list[list[str]]:
 
 
 def _is_for_a_microkernel(scop: Scop, part: Nest) -> bool:
-    if len(part.statements) == 1:
-        return part.contraction is not None or isinstance(part.statements[0].body, MicrokernelCall)
     return any(isinstance(s.body, MicrokernelCall) or kernel_contraction(scop, s) is not None for s in part.statements)
 
 

@@ -9,7 +9,6 @@ from itertools import groupby
 
 from polydl.base.errors import IllegalVariant
 from polydl.dependences.nests import Nest
-from polydl.model.expr import is_zero
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment
 from polydl.schedule.fusion_conditions import Decision, Failure, Group, extend, start_group
@@ -83,14 +82,6 @@ def _grown(
             else:
                 between.append(nest)
     return group, decisions
-
-
-def is_zeroing(nest: Nest) -> bool:
-    """Whether a nest only writes zeros: what the microkernel does by itself (beta = 0)."""
-    body = nest.statements[0].body
-    if len(nest.statements) != 1 or not isinstance(body, Assignment):
-        return False
-    return body.op == "=" and is_zero(body.value, signed=False)
 
 
 def groups_of(nests: Sequence[Ordered]) -> dict[int, Group]:

@@ -21,11 +21,12 @@ from polydl.rank.estimate import Estimate
 from polydl.rank.estimator import Estimator
 from polydl.schedule.fused_scop import FusedScop
 from polydl.schedule.fusion_conditions import Group
-from polydl.schedule.fusion_groups import groups_of, is_zeroing, plan, runs
+from polydl.schedule.fusion_groups import groups_of, plan, runs
 from polydl.schedule.ordered import Ordered, ordered
 from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.recipe import NestRecipe, Recipe
 from polydl.schedule.transforms import Fuse, Parallelize, Permute, Tile, Vectorize
+from polydl.schedule.transforms.start_from_zero import zeroes_all
 from polydl.search.choose_jam import best_jam
 from polydl.search.dot_rows import in_dot_rows
 from polydl.search.variant import Variant
@@ -200,7 +201,8 @@ def into_kernels(
     result = list(nests)
     for group in groups:
         members = [f.nest for f in group.members]
-        if all(is_zeroing(nest) for nest in members):
+        sums = group.heavy.statements[0]
+        if all(zeroes_all(f.statement, sums, any_number=False) for f in group.members):
             continue  # the microkernel starts from zero by itself
         while members:
             names = {nest.name for nest in members}

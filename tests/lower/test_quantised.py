@@ -23,10 +23,10 @@ from polydl.model.types import I32
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.materialise import Substituted
 from polydl.rewrite.zero_points import ZeroPoints
-from polydl.schedule.fusion_groups import is_zeroing, plan
+from polydl.schedule.fusion_groups import plan
 from polydl.schedule.loops import NestLoops, apply
 from polydl.schedule.ordered import Ordered, ordered
-from polydl.schedule.program_tree import program_tree
+from polydl.schedule.program_tree import program_tree, starting_from_zero
 from polydl.schedule.transforms import Microkernel, Pack, Permute, Tile
 from polydl.search.fused_variants import into_kernels
 from polydl.target.products import BYTES
@@ -108,7 +108,7 @@ def in_microkernels(text: str) -> tuple[str, list[tuple[str, int]]]:
         refused: dict[str, None] = {}
         fused = into_kernels(program.scop, structures, plan(parts).groups, refused)
         pieces.append((scop, generate(program.scop, program_tree(fused))))
-        zeros = {nest.name for nest in parts if is_zeroing(nest)}
+        zeros = starting_from_zero(fused).values()
         said.append((pieces[-1][1].region, sum(one.into is not None and one.name not in zeros for one in fused)))
     return splice(loaded.source, pieces, ""), said
 
