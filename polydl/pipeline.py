@@ -376,7 +376,7 @@ def _short(ranking: Ranking) -> bool:
 def _fused(ranking: Ranking, o: Options, progress: Progress | None, fused: FusedScop | None = None) -> Ranking:
     """The ranking with variants that have nests fused, in rows, or that share loops. `fused`: the program with its
     nests fused, where that is known."""
-    fused = fused or fuse_scop(ranking.scop, into=lambda nest: nest.contraction is None)
+    fused = fused or fuse_scop(ranking.scop, contractions=False)
     tell = (lambda stage, done, steps: progress("fuse", done, steps)) if progress else None
     base = rank(fused.scop, options=o, progress=tell) if fused.changed else ranking
     estimator = Estimator(base.scop, base.nests, base.machine, base.threads, rankers.usable(o.ranker))

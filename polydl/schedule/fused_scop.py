@@ -9,7 +9,7 @@ the scop they start from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, permutations, product
 
@@ -53,17 +53,13 @@ class FusedScop:
     """A scop after all fusion that is legal and useful."""
 
     scop: Scop
-    sunk: tuple[str, ...]
-    """Names of the nests into whose reductions other nests were moved."""
+    changed: bool
+    """Whether anything was fused."""
     merges: tuple[LoopFusion, ...]
     decisions: tuple[Decision, ...]
     """Algorithm 3's, of every pair that was looked at."""
     contracted: tuple[str, ...]
     """Arrays whose storage is gone."""
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.sunk or self.merges)
 
     @property
     def together(self) -> tuple[tuple[str, str], ...]:
@@ -76,10 +72,10 @@ class FusedScop:
         return [*texts, *(f"contracted: {name} needs no storage any more" for name in self.contracted)]
 
 
-def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> FusedScop:
-    """Fuse by algorithm 3 into the heavy nests that `into` accepts, then neighbouring nests loop by loop.
+def fuse(scop: Scop, *, contractions: bool = True) -> FusedScop:
+    """Fuse by algorithm 3 into heavy nests, then neighbouring nests loop by loop.
 
-    Heavy nests that it refuses stay as they are, with what could move into them: a microkernel takes it.
+    Without `contractions` these stay as they are, with what could move into them: a microkernel takes it.
     Raises QuotaExceeded.
     """
     found = dependences(scop, reads=False)
@@ -87,22 +83,21 @@ def fuse(scop: Scop, *, into: Callable[[Nest], bool] = lambda nest: True) -> Fus
     chosen = plan(parts)
     state = _distributed(scop, parts)
     kept = {s.name for part in parts if _is_for_a_microkernel(scop, part) for s in part.statements}
-    done: list[str] = []
+    changed = False
     decisions = list(chosen.decisions)
     for group in chosen.groups:
-        if not into(group.heavy):
+        if not contractions and group.heavy.contraction is not None:
             kept |= {f.nest.name for f in group.members}
             continue
         result = _sunk(state, group, found)
         if isinstance(result, Violation):
             decisions = _broken(decisions, group.heavy.name, result)
             continue
-        state = result
-        done.append(group.heavy.name)
+        state, changed = result, True
         kept |= {s.name for s in group.heavy.statements}
     state, merges = _merge_all(state, kept, found)
     made, gone = contracted(state.scop)
-    return FusedScop(made, tuple(done), tuple(merges), tuple(decisions), gone)
+    return FusedScop(made, changed or bool(merges), tuple(merges), tuple(decisions), gone)
 
 
 def _bodies(scop: Scop) -> list[list[str]]:

@@ -15,8 +15,7 @@ from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
 from polydl.lower.packed_ahead import derived
 from polydl.model import isl
-from polydl.model.time import common_depth
-from polydl.schedule.ordered import Ordered
+from polydl.model.time import shared_depth
 from polydl.schedule.program_tree import starting_from_zero
 from polydl.schedule.tree import own_statements
 from polydl.search.variant import Variant
@@ -135,7 +134,7 @@ class Neighbours:
         beside = -1
         if not any(self.base.origin.dependences[number].kind is Kind.RAW for _, number in between):
             # Nests that stood in the same loops (bands of one triangle) share these, whatever uses their values.
-            beside = _in_common(parts[places[-1]], parts[place])
+            beside = shared_depth([*parts[places[-1]].statements, *parts[place].statements])
         found: list[tuple[int, ...]] = []
         for axis in axes:
             for loop in free if beside < 0 else (p for p in free if p == axis[-1] < beside):
@@ -203,11 +202,6 @@ def _free(base: Variant, nest: Nest, threads: int) -> list[int]:
     legality = nest_legality(nest, base.origin.dependences, reassociate=base.origin.reassociate)
     parallel = legality.parallel_loops(nest)
     return [place for place, loop in enumerate(nest.loops) if loop in parallel]
-
-
-def _in_common(one: Ordered, other: Ordered) -> int:
-    """How many loops two parts stood in together."""
-    return min(common_depth(a, b) for a in one.statements for b in other.statements)
 
 
 def _same_value(d: Dependence, source: int, target: int) -> bool:

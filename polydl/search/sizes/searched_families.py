@@ -143,7 +143,7 @@ def named(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _fused(base: Base, *, reassociate: bool) -> Base | str:
     """The program with its nests fused, as those are that variants with fused nests are made of."""
-    made = fuse(base.scop, into=lambda nest: nest.contraction is None)
+    made = fuse(base.scop, contractions=False)
     if not made.changed:
         return "nests are not fused where sizes are parameters"
     program = canonical(made.scop, reassociate=reassociate)
