@@ -14,7 +14,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError, InputErrors, Span
 from polydl.base.recursion import deep
 from polydl.frontend.file_functions import functions_of
-from polydl.frontend.lower.extracted import Options
+from polydl.frontend.lower.extract import Options
 from polydl.frontend.lower.regions import pairing_errors
 from polydl.frontend.meaning.symbols import nodes
 from polydl.frontend.program import Parsed, Program, too_deep

@@ -12,8 +12,7 @@ from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded, Span
 from polydl.base.recursion import deep
 from polydl.frontend.file_functions import Functions
-from polydl.frontend.lower.extract import GENERATED, extract, in_order
-from polydl.frontend.lower.extracted import Extracted, Options
+from polydl.frontend.lower.extract import GENERATED, Extracted, Options, extract, in_order
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.lower.regions import Finder, Found, repeats
 from polydl.frontend.meaning.affine import constant

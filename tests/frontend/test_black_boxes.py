@@ -244,3 +244,28 @@ def test_scalars_of_one_black_box_are_its_own(tmp_path: Path, before: str, body:
     assert names == set(own)
     touched_ = {a.array for a in kept.accesses}
     assert not touched_ & names and ({"t"} - names) & {*before.split("double ")[1][:1]} <= touched_
+
+
+@pytest.mark.parametrize("header", ["x = B[i], p = at[i]; p < at[i + 1]; p++", "p = at[i]; p < at[i + 1]; p++, x += 1"])
+def test_headers_store_more_than_counters(tmp_path: Path, header: str) -> None:
+    body = f"double x = 0; for (int i = 0; i < 19; i++) {{ int p; for ({header}) A[i][0] += A[19][p]; B[i] = x; }}"
+    (kept,) = (s for s in region(tmp_path, body, HEAD).statements if isinstance(s.body, BlackBox))
+    assert ("x", True) in touched(kept)
+
+
+def test_a_loop_without_a_condition_in_code_that_is_kept(tmp_path: Path) -> None:
+    inner = "for (int q = 0;; q++) { B[i] += A[i][q]; if (A[i][q] < 0) break; }"
+    found = only(tmp_path, f"for (int i = 0; i < 19; i++) for (int p = at[i]; p < at[i + 1]; p++) {inner}")
+    assert {name for name, write in touched(found) if write} == {"B"}
+
+
+@pytest.mark.parametrize("step", ["B[at[i]] += 1;", "B[at[i]] = A[i][0];"])
+def test_elements_that_data_choose_are_stored_to_where_they_were(tmp_path: Path, step: str) -> None:
+    found = only(tmp_path, f"for (int i = 0; i < 20; i++) if (at[i] >= 0) {step}")
+    assert isinstance(found.body, BlackBox)
+    assert found.body.text.startswith("if (at[i] >= 0)")
+
+
+def test_a_loop_that_counts_down_in_its_condition_in_code_that_is_kept(tmp_path: Path) -> None:
+    body = "for (int i = 0; i < 20; i++) if (B[i] > 0) { int n = at[i]; while (n-- > 0) B[i] += A[i][n]; }"
+    assert {name for name, write in touched(only(tmp_path, body)) if write} == {"B"}

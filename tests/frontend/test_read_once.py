@@ -14,8 +14,7 @@ import pytest
 
 import polydl
 from polydl.base.errors import InputError, InputErrors
-from polydl.frontend.lower.extract import extract
-from polydl.frontend.lower.extracted import Extracted
+from polydl.frontend.lower.extract import Extracted, extract
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.text.parse import Unit
 from polydl.model import isl

@@ -1,8 +1,7 @@
-"""What statements store and declarations declare, in a walk over a region."""
+"""What statements store and declarations declare, in a walk over a region, and what of it is kept as it is written."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -10,28 +9,28 @@ from typing import NoReturn
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.lower import written_out
-from polydl.frontend.lower.raw import Given, RawAssignment, RawEntries, RawSegment
-from polydl.frontend.lower.reductions import reduction
+from polydl.base.errors import InputError
+from polydl.frontend.lower import blackbox, microkernels, written_out
+from polydl.frontend.lower.conditional_assignments import choices
+from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawEntries, RawSegment
 from polydl.frontend.lower.state import State
+from polydl.frontend.lower.zeros import unskipped
 from polydl.frontend.meaning.affine import NotAffine, Value, universe
 from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
+from polydl.frontend.meaning.liveness import changed_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData, Place, Pointer
 from polydl.frontend.meaning.narrow_types import check_operands, check_stored
 from polydl.frontend.meaning.symbols import Level, Symbol, mentions
 from polydl.model import isl
+from polydl.model.combiners import of_assignment
+from polydl.model.expr import Binary, Expr, Load
 from polydl.model.scop import Storage
 from polydl.model.types import U64
 
 
 class Assignments(State):
-    """A walk as far as assignments and declarations go."""
-
-    @abstractmethod
-    def _keep(self, node: Node, segment: RawSegment | None = None, entries: RawEntries | None = None) -> None:
-        """Make one statement of the code at `node`, which data steer; `segment`: what it adds up, `entries`: what it
-        runs through, if known."""
+    """A walk as far as assignments and declarations go, and code that data steer."""
 
     def _declaration(self, node: c_ast.Decl) -> None:
         array = isinstance(node.type, c_ast.ArrayDecl) and node.init is not None
@@ -54,37 +53,21 @@ class Assignments(State):
     def _pointer(self, node: c_ast.Decl, found: Symbol) -> None:
         """A pointer into an array, to an element or to rows, becomes another name for that part of it."""
         if node.init is None or any(level.pointer for level in found.levels[1:]) or node.storage:
-            raise self.places.error(
-                f"the pointer '{found.name}' is declared in the scop",
-                node,
-                "give it the row that it points to where it is declared, or use the array it points into",
-                topic="pointers",
-            )
+            hint = "give it the row that it points to where it is declared, or use the array it points into"
+            raise self._pointer_error(f"the pointer '{found.name}' is declared in the scop", node, hint)
         builder = self.values()
         if not builder.is_pointer(node.init):
-            raise self.places.error(
-                f"'{found.name}' is given something else than a place in an array",
-                node.init,
-                "use the array it points into",
-                topic="pointers",
-            )
+            why = f"'{found.name}' is given something else than a place in an array"
+            raise self._pointer_error(why, node.init)
         place = builder.pointed_at(node.init, self.domain)
         symbol, subscripts, _ = place
         changing = self._moving(place)
         if changing is not None:
-            raise self.places.error(
-                f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region",
-                node.init,
-                "use the array it points into",
-                topic="pointers",
-            )
+            why = f"'{changing}' decides where the pointer '{found.name}' points, and changes in the region"
+            raise self._pointer_error(why, node.init)
         if symbol.ctype is not found.ctype or not self._same_rows(symbol.levels[len(subscripts) :], found.levels):
-            raise self.places.error(
-                f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'",
-                node,
-                "declare it with the type of the array's elements",
-                topic="pointers",
-            )
+            why = f"'{found.name}' points to '{found.declaration}', not to a row of '{symbol.declaration}'"
+            raise self._pointer_error(why, node, "declare it with the type of the array's elements")
         known = {name: self.environment[name] for name in mentions(node.init) if name in self.environment}
         self.pointers[found.name] = Pointer(found, place, known)
 
@@ -130,12 +113,12 @@ class Assignments(State):
             self._no_pointer(declaration.name, node)
 
     def _no_pointer(self, name: str, node: Node) -> NoReturn:
-        raise self.places.error(
-            f"the pointer '{name}' is declared in the scop, and data decide what is done with it",
-            node,
-            "use the array it points into",
-            topic="pointers",
+        raise self._pointer_error(
+            f"the pointer '{name}' is declared in the scop, and data decide what is done with it", node
         )
+
+    def _pointer_error(self, reason: str, node: Node, hint: str = "use the array it points into") -> InputError:
+        return self.places.error(reason, node, hint, topic="pointers")
 
     def _pointers_of(self, node: Node) -> list[c_ast.Decl]:
         """Declarations of the region's pointers that code at `node` uses, each behind those that it needs itself."""
@@ -177,9 +160,7 @@ class Assignments(State):
                     f"'{name}' is not declared", target, "is a header or a -D missing?", topic="declarations"
                 )
             if found.levels:
-                raise self.places.error(
-                    f"the pointer '{name}' is written in the scop", node, "subscript it instead", topic="pointers"
-                )
+                raise self._pointer_error(f"the pointer '{name}' is written in the scop", node, "subscript it instead")
             if found.is_integer and found.storage is Storage.PARAMETER and name in self.settings.escaping:
                 raise self.places.error(
                     f"the function parameter '{name}' is written in the scop and read behind it",
@@ -242,7 +223,7 @@ class Assignments(State):
             reads.append(replace(write, write=False, exact=True))
             target_read = len(reads) - 1
         elif not write.chosen:
-            op, expr, target_read = reduction(write, expr, reads)
+            op, expr, target_read = _reduction(write, expr, reads)
         if write.symbol.is_integer and op == "=":
             before, self.in_value = self.in_value, True
             try:
@@ -252,3 +233,107 @@ class Assignments(State):
         accesses = (*reads, write)
         body = RawAssignment(len(reads), op, expr, target_read)
         self.emit(accesses, body, node)
+
+    # Code that data steer
+
+    def _undecided(self, node: Node, condition: Node, branches: Sequence[Node]) -> None:
+        """A statement of which data decide what runs."""
+        if not self.in_black_box:
+            if any(leaves(branch) for branch in branches):
+                # the loop that the jump belongs to was not kept as a whole: the message is about the jump
+                for branch in branches:
+                    self.branch(branch)
+                return
+            dropped = unskipped(node, self) if isinstance(node, c_ast.If) else None
+            if dropped is not None:
+                self.branch(dropped)
+                self.forget(changed_names(dropped))  # counters that are as they were where it does not run
+                return
+            chosen = choices(node, self) if isinstance(node, c_ast.If) else ()
+            for one in chosen:
+                self.walk(one)
+            if not chosen:
+                self._keep(node)
+            return
+        self._condition(condition)
+        before = dict(self.environment)
+        after: list[dict[str, tuple[Value, Node | None] | None]] = []
+        for branch in branches:
+            self.environment = dict(before)
+            self.branch(branch)
+            after.append(self.environment)
+        self.environment = {
+            name: known if all(one.get(name) is known for one in after) else None for name, known in before.items()
+        }
+
+    def _condition(self, node: Node) -> None:
+        """Inside a black box: note what a condition reads."""
+        builder = self.values()
+        builder.expression(node, self.domain)
+        if builder.accesses:
+            self.emit(tuple(builder.accesses), RawBlackBox("", (), ()), node)
+
+    def _keep(self, node: Node, segment: RawSegment | None = None, entries: RawEntries | None = None) -> None:
+        """Make one statement of the code at `node`; `segment`: what it adds up, `entries`: what it runs through, where
+        it is a loop over a segment. Raises InputError (also collected) and NeedsData."""
+        text = self._with_pointers(node)
+        blackbox.hidden_data(node, self)
+        before, errors = dict(self.environment), len(self.errors)
+        self.in_black_box = True
+        try:
+            with self.collected() as walked:
+                self.walk(node)
+        finally:
+            self.in_black_box = False
+        counters = blackbox.counters(node)
+        self.environment = {name: None if name in counters else known for name, known in before.items()}
+        if len(self.errors) > errors:
+            return
+        inner = blackbox.without_own(walked, node, self)
+        accesses = microkernels.touched(inner)
+        if any(access.write for access in accesses):
+            self.walked.private.update({symbol.name: symbol for symbol in blackbox.private(node, self)})
+            body = replace(blackbox.body(node, text, inner, entries, self), segment=segment)
+            self.emit(accesses, body, node)
+
+    def _switch(self, node: c_ast.Switch) -> None:
+        if not self.in_black_box:
+            self._keep(node)
+            return
+        cases = node.stmt.block_items or [] if isinstance(node.stmt, c_ast.Compound) else []
+        own = [case for case in cases if isinstance(case, (c_ast.Case, c_ast.Default))]
+        if len(own) < len(cases) or not cases:
+            raise self.places.error(
+                "code of this 'switch' stands before its first case", node, "move it out", topic="control-flow"
+            )
+        parts = [c_ast.Compound(list(case.stmts or []), case.coord) for case in own]
+        self._undecided(node, node.cond, parts)
+
+
+def _reduction(write: RawAccess, expr: Expr, reads: list[RawAccess]) -> tuple[str, Expr, int | None]:
+    """Operator, value and the read of the target of `x = expr`.
+
+    `x = x + e`, `x = e + x`, `x = x * e`, `x = e * x` and `x = x - e` become compound assignments.
+    """
+    row = of_assignment(f"{expr.op}=") if isinstance(expr, Binary) else None
+    if isinstance(expr, Binary) and row is not None:
+        sides = [(expr.left, expr.right)]
+        if expr.op == row.symbol:
+            sides.append((expr.right, expr.left))
+        for same, other in sides:
+            if isinstance(same, Load) and _same(reads[same.access], write):
+                return f"{expr.op}=", other, same.access
+    return "=", expr, None
+
+
+def _same(read: RawAccess, write: RawAccess) -> bool:
+    if read.symbol is not write.symbol or len(read.subscripts) != len(write.subscripts):
+        return False
+    for one, other in zip(read.subscripts, write.subscripts, strict=True):
+        if one is None or other is None:
+            return False
+        if one.poly is not None and one.poly == other.poly:
+            continue
+        if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
+            return False
+    return True

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from pycparser import c_ast
+from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower.finish import Settled
-from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawStatement
+from polydl.frontend.lower.raw import RawAccess, RawCall, RawStatement
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.lower.walk import Walker
 from polydl.frontend.meaning.affine import constant_aff
@@ -22,21 +23,13 @@ from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
 from polydl.model.spaces import StatementSpace
 
 
-def _leaves(statements: Sequence[RawStatement]) -> Iterator[RawStatement]:
-    for statement in statements:
-        if isinstance(statement.body, (RawCall, RawBlackBox)) and statement.body.inner:
-            yield from statement.body.inner
-        else:
-            yield statement
-
-
 def check_bounds(
     statements: Sequence[RawStatement], settled: Settled, context: isl.Set, places: Places
 ) -> list[InputError]:
     """Accesses that leave the declared extents for every parameter value for which they happen at all."""
     errors: list[InputError] = []
     reported: set[object] = set()
-    for statement in _leaves(statements):
+    for statement in (part for one in statements for part in one.parts):
         domains = {id(a.where): a.where for a in statement.accesses}  # most of a statement's accesses share one
         known = {key: where.intersect(context) for key, where in domains.items()}
         for access in statement.accesses:
@@ -254,7 +247,11 @@ def check_microkernels(
 def _contract(
     statement: Statement, call: MicrokernelCall, raw: RawCall, places: Places, pragma: Pragma
 ) -> list[InputError]:
-    reason = "microkernel pragma whose loops touch other data than the call's arguments name"
+    def wrong(what: str, hint: str, node: Node | None = None) -> InputError:
+        reason = f"microkernel pragma whose loops touch other data than the call's arguments name: {what}"
+        span = None if node is None else places.span(node)
+        return InputError(reason, span or pragma.span, hint, topic="microkernels")
+
     touched: dict[str, isl.Map] = {}
     for access in statement.accesses:
         if access.array in touched:
@@ -267,38 +264,20 @@ def _contract(
     scalars = {a.symbol.name for s in raw.inner for a in s.accesses if a.symbol.is_scalar}
     for array in touched:
         if array not in named and not (array in scalars and array in passed):
-            errors.append(
-                InputError(
-                    f"{reason}: '{array}' is touched by the loops and is no argument",
-                    pragma.span,
-                    f"pass '{array}'",
-                    topic="microkernels",
-                )
-            )
+            errors.append(wrong(f"'{array}' is touched by the loops and is no argument", f"pass '{array}'"))
     for argument, passed_argument in zip(call.arguments, raw.arguments, strict=True):
-        span = None if passed_argument.node is None else places.span(passed_argument.node)
         if argument.array is None or argument.subscript is None:
             continue
         if argument.array not in touched:
-            errors.append(
-                InputError(
-                    f"{reason}: the call is given '{argument.array}', which the loops do not touch",
-                    span or pragma.span,
-                    f"leave '{argument.array}' out of the call, or use it in the loops",
-                    topic="microkernels",
-                )
-            )
+            what = f"the call is given '{argument.array}', which the loops do not touch"
+            hint = f"leave '{argument.array}' out of the call, or use it in the loops"
+            errors.append(wrong(what, hint, passed_argument.node))
             continue
         relation = touched[argument.array]
         pointed = isl.Map.from_multi_pw_aff(argument.subscript).intersect_domain(relation.domain())
         first = relation.lexmin()
         if not first.is_subset(pointed):
-            errors.append(
-                InputError(
-                    f"{reason}: the first element of '{argument.array}' that the loops touch is not '{argument.text}'",
-                    span or pragma.span,
-                    "point at the element with the smallest subscripts that the loops touch",
-                    topic="microkernels",
-                )
-            )
+            what = f"the first element of '{argument.array}' that the loops touch is not '{argument.text}'"
+            hint = "point at the element with the smallest subscripts that the loops touch"
+            errors.append(wrong(what, hint, passed_argument.node))
     return errors

@@ -19,7 +19,8 @@ read (`unasked`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -27,7 +28,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.core.tree_parts import integer, items_of, text_of
 from polydl.frontend.lower.blackbox import private
 from polydl.frontend.lower.raw import Walked
-from polydl.frontend.lower.state import State
+from polydl.frontend.lower.state import State, asked
 from polydl.frontend.meaning.symbols import mentions
 from polydl.model import isl
 from polydl.model.combiners import idle
@@ -37,14 +38,15 @@ from polydl.model.types import F32, F64, ElementType, common, spelled
 
 def choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
     """The assignments that an `if` stands for; none where it is something else. Raises InputError."""
-    if id(node) in state.settings.kept:
+    if state.stays(node):
         return ()
     made = _choices(node, state)
-    state.walked.stores.update(
-        (id(one), (one, node))
-        for one in made
-        if _may_store_nothing(node) and isinstance(one, c_ast.Assignment) and not _private(one.lvalue, state)
-    )
+    if not _may_store_nothing(node):
+        return made
+    stored = [one for one in made if isinstance(one, c_ast.Assignment) and not _private(one.lvalue, state)]
+    if any(state.values().written(one.lvalue, state.domain).chosen for one in stored):
+        return ()  # where the data choose none, they may name no element at all: `if (k[i] >= 0) y[k[i]] += 1;`
+    state.walked.stores.update((id(one), (one, node)) for one in stored)
     return made
 
 
@@ -68,7 +70,7 @@ def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> 
             continue
         target = statement.accesses[statement.body.target]
         if id(raw.node) in walked.stores:
-            doubtful.append((id(walked.stores[id(raw.node)][1]), target))
+            doubtful.append((asked(walked.stores[id(raw.node)][1]), target))
         else:
             stored = target.relation.range()
             sure[target.array] = sure[target.array].union(stored) if target.array in sure else stored
@@ -80,29 +82,25 @@ def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> 
 
 
 def _choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
-    condition, then = node.cond, _assignments(node.iftrue)
-    otherwise = node.iffalse
-    while otherwise is None and isinstance(inner := _only(node.iftrue), c_ast.If) and inner.iffalse is None:
+    condition = node.cond
+    while node.iffalse is None and isinstance(inner := _only(node.iftrue), c_ast.If) and inner.iffalse is None:
         # if (a) if (b) x = e;
         condition = c_ast.BinaryOp("&&", condition, inner.cond, inner.coord)
-        node, then = inner, _assignments(inner.iftrue)
+        node = inner
     apart = _temporaries_apart(node, condition, state)
     if apart is not None:
         return (apart,)
-    if otherwise is not None:
-        others: Sequence[c_ast.Assignment] = _assignments(otherwise)
-        if isinstance(chained := _only(otherwise), c_ast.If):
-            # if (a) x = e; else if (b) x = f; else x = g;
-            several = _choices(chained, state)
-            others = [one for one in several if isinstance(one, c_ast.Assignment)]
-            if len(others) < len(several):
-                return ()
-        return _pairs(condition, then, others, state) or _either(condition, then, others, state)
-    if not then and len(items := items_of(node.iftrue)) > 1:
-        return _each(condition, items, state)
-    made = [_alone(condition, one, state) for one in _in_order(condition, then)]
-    found = tuple(one for one in made if one is not None)
-    return found if len(found) == len(made) else ()
+    then = _assignments(node.iftrue)
+    if node.iffalse is None:
+        if not then and len(items := items_of(node.iftrue)) > 1:
+            return _each(condition, items, state)
+        return _chosen(condition, then, None, state)
+    if not isinstance(chained := _only(node.iffalse), c_ast.If):
+        return _chosen(condition, then, _assignments(node.iffalse), state)
+    # if (a) x = e; else if (b) x = f; else x = g;
+    several = _choices(chained, state)
+    others = [one for one in several if isinstance(one, c_ast.Assignment)]
+    return _chosen(condition, then, others, state) if len(others) == len(several) else ()
 
 
 def _each(condition: Node, items: Sequence[Node], state: State) -> tuple[Node, ...]:
@@ -144,28 +142,26 @@ def _temporaries_apart(node: c_ast.If, condition: Node, state: State) -> Node | 
     """An `if` behind the temporaries of its arms, which are made in front of it where their arm runs; None where it has
     none, or may not be taken apart so."""
     own = {one.name: one.ctype for one in private(node, state) if isinstance(one.ctype, ElementType)}
-    temporaries: list[tuple[Node, Node]] = []
+    temporaries: dict[str, tuple[Node, Node]] = {}
+    """What is made in front, and the value that an arm has."""
     arms: list[list[Node]] = []
-    types: dict[str, ElementType] = {}
     for branch, runs in ((node.iftrue, True), (node.iffalse, False)):
-        rest = []
+        arms.append([])
         for item in items_of(branch):
             made = _temporary(item, own, state)
             if made is None:
-                rest.append(item)
+                arms[-1].append(item)
                 continue
             name, ctype, value = made
-            if name in types or ctype not in (F32, F64):
+            if name in temporaries or ctype not in (F32, F64):
                 return None
-            types[name] = ctype
             zero = c_ast.Constant(ctype.c, f"0.0{ctype.suffix or ''}", item.coord)
             chosen = c_ast.TernaryOp(
                 copy.deepcopy(condition), value if runs else zero, zero if runs else value, item.coord
             )
             one = copy.copy(item)
             setattr(one, "init" if isinstance(item, c_ast.Decl) else "rvalue", chosen)
-            temporaries.append((one, value))
-        arms.append(rest)
+            temporaries[name] = one, value
     if not temporaries or not arms[0] or (node.iffalse is not None and not arms[1]):
         return None
     stored = [one for arm in arms for part in arm for one in _assignments(part)]
@@ -174,12 +170,12 @@ def _temporaries_apart(node: c_ast.If, condition: Node, state: State) -> Node | 
     if node.iffalse is None and not all(_private(one.lvalue, state) for one in stored):
         return None  # whether it may be stored to anyway is asked of the whole `if`
     # Nothing that an arm stores is read by a temporary or by the condition, which are now in front of all stores.
-    asked = {*mentions(condition), *(name for _, value in temporaries for name in mentions(value))}
-    if asked & {_target(one) for one in stored} or types.keys() & set(mentions(condition)):
+    asked = {*mentions(condition), *(name for _, value in temporaries.values() for name in mentions(value))}
+    if asked & {_target(one) for one in stored} or temporaries.keys() & set(mentions(condition)):
         return None
     parts = [c_ast.Compound(arm, node.coord) for arm in arms]
     left = c_ast.If(condition, parts[0], parts[1] if node.iffalse is not None else None, node.coord)
-    return c_ast.Compound([*(one for one, _ in temporaries), left], node.coord)
+    return c_ast.Compound([*(one for one, _ in temporaries.values()), left], node.coord)
 
 
 def _temporary(item: Node, own: Mapping[str, ElementType], state: State) -> tuple[str, ElementType, Node] | None:
@@ -193,56 +189,57 @@ def _temporary(item: Node, own: Mapping[str, ElementType], state: State) -> tupl
     return None
 
 
-def _pairs(
-    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
+def _chosen(
+    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment] | None, state: State
 ) -> tuple[c_ast.Assignment, ...]:
-    """The assignments that both arms make, one for each place; none where they make others, or one reads another."""
-    others = {text_of(one.lvalue): one for one in otherwise}
-    if len(others) != len(then) or {text_of(one.lvalue) for one in then} != others.keys():
+    """An assignment for each one that an arm makes, or that both make of one place, in an order in which none is read
+    after it was made; none where there is no such order, or one of two arms reads what it has made. Those of a single
+    arm (`otherwise` None) run one after the other as they did: the condition alone must not read what was made."""
+    made: list[c_ast.Assignment | None]
+    if otherwise is None:
+        made = [_alone(condition, one, state) for one in then]
+    else:
+        arms = [{text_of(one.lvalue): one for one in arm} for arm in (then, otherwise)]
+        if not all(arms) or len(arms[0]) < len(then) or len(arms[1]) < len(otherwise):
+            return ()
+        if any(_target(one) in mentions(later) for arm in (then, otherwise) for one, later in combinations(arm, 2)):
+            return ()
+        made = [_either(condition, [arm.get(place) for arm in arms], state) for place in arms[0] | arms[1]]
+    parts = [one for one in made if one is not None]
+    if len(parts) < len(made):
         return ()
-    both = [(one, others[text_of(one.lvalue)]) for one in then]
-    for place, pair in enumerate(both):
-        rest = [side for k, sides in enumerate(both) if k != place for side in sides]
-        if len(both) > 1 and _target(pair[0]) in {*mentions(condition), *(n for one in rest for n in mentions(one))}:
-            return ()
-    made = [_both(condition, one, other, state) for one, other in both]
-    found = tuple(one for one in made if one is not None)
-    return found if len(found) == len(made) else ()
 
+    def reads(at: int, other: int) -> bool:
+        return _target(parts[other]) in mentions(parts[at] if otherwise is not None else then[at])
 
-def _either(
-    condition: Node, then: Sequence[c_ast.Assignment], otherwise: Sequence[c_ast.Assignment], state: State
-) -> tuple[c_ast.Assignment, ...]:
-    """The assignments of scalars that either arm makes, in an order in which none is read after it was made; none where
-    there is no such order, or an arm reads what it has made."""
-    then, otherwise = ([_plain(one) for one in arm] for arm in (then, otherwise))
-    arms = [{text_of(one.lvalue): one for one in arm} for arm in (then, otherwise)]
-    if not all(arms) or any(len(made) < len(arm) for made, arm in zip(arms, (then, otherwise), strict=True)):
-        return ()
-    for arm in (then, otherwise):
-        for place, one in enumerate(arm):
-            if any(_target(one) in mentions(later.rvalue) for later in arm[place + 1 :]):
-                return ()
-    made: list[c_ast.Assignment] = []
-    for name, one in (arms[0] | arms[1]).items():
-        sides = [
-            arm.get(name) or c_ast.Assignment("=", one.lvalue, copy.deepcopy(one.lvalue), one.coord) for arm in arms
-        ]
-        if not _private(one.lvalue, state):
-            return ()
-        both = _both(condition, sides[0], sides[1], state)
-        if both is None:
-            return ()
-        made.append(both)
+    def comes_first(at: int, other: int) -> bool:
+        if otherwise is not None:
+            return reads(at, other)
+        asked_for = _target(parts[other]) in mentions(condition)
+        return asked_for or (at < other and (reads(at, other) or reads(other, at)))
+
     ordered: list[c_ast.Assignment] = []
-    while made:
-        free = (m for m in made if not any(_target(m) in mentions(o.rvalue) for o in made if o is not m))
+    left = list(range(len(parts)))
+    while left:
+        free = (at for at in left if not any(comes_first(other, at) for other in left if other != at))
         found = next(free, None)
         if found is None:
             return ()
-        ordered.append(found)
-        made.remove(found)
+        left.remove(found)
+        ordered.append(parts[found])
     return tuple(ordered)
+
+
+def _either(condition: Node, sides: Sequence[c_ast.Assignment | None], state: State) -> c_ast.Assignment | None:
+    """The assignment of what two arms make of a place, None of one that leaves it alone; None where there is none."""
+    some, *others = (side for side in sides if side is not None)
+    if others and (made := _both(condition, some, others[0], state)) is not None:
+        return made
+    if not _private(some.lvalue, state):
+        return None
+    stays = c_ast.Assignment("=", some.lvalue, copy.deepcopy(some.lvalue), some.coord)
+    one, other = (_plain(side or stays) for side in sides)
+    return _both(condition, one, other, state)
 
 
 def _plain(one: c_ast.Assignment) -> c_ast.Assignment:
@@ -255,7 +252,7 @@ def _plain(one: c_ast.Assignment) -> c_ast.Assignment:
 
 def _both(condition: Node, one: c_ast.Assignment, other: c_ast.Assignment, state: State) -> c_ast.Assignment | None:
     """`if (c) x op a; else x op b;` as `x op (c ? a : b)`; None where it is something else."""
-    if one.op != other.op or text_of(one.lvalue) != text_of(other.lvalue) or not _known(one.lvalue, state):
+    if one.op != other.op or not _known(one.lvalue, state):
         return None
     types = [_type(side.rvalue, state) for side in (one, other)]
     meant = common(*types)
@@ -291,29 +288,12 @@ def _assigned(one: c_ast.Assignment, condition: Node, then: Node, otherwise: Nod
     return c_ast.Assignment(one.op, one.lvalue, chosen, one.coord)
 
 
-def _in_order(condition: Node, then: Sequence[c_ast.Assignment]) -> Sequence[c_ast.Assignment]:
-    """Assignments in an order in which the condition can be asked before each: what it reads is written last. None of
-    them where there is no such order."""
-    asked = set(mentions(condition))
-    late = [k for k, one in enumerate(then) if _target(one) in asked]
-    if not late:
-        return then
-    last = then[late[0]]
-    for one in then[late[0] + 1 :]:
-        if _target(last) in mentions(one) or _target(one) in mentions(last):
-            return ()
-    return [*(one for one in then if one is not last), last] if len(late) == 1 else ()
-
-
 def _target(one: c_ast.Assignment) -> str:
     """The name of the scalar or array that is written."""
-    return next(iter(_names(one.lvalue)), "")
-
-
-def _names(place: Node) -> Iterator[str]:
-    while isinstance(place, (c_ast.ArrayRef, c_ast.UnaryOp)):
+    place: Node = one.lvalue
+    while isinstance(place, c_ast.ArrayRef | c_ast.UnaryOp):
         place = place.name if isinstance(place, c_ast.ArrayRef) else place.expr
-    yield from mentions(place)
+    return next(mentions(place), "")
 
 
 def _private(place: Node, state: State) -> bool:

@@ -11,33 +11,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pycparser import c_ast
-from pycparser.c_ast import Node
 
-from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop
 from polydl.frontend.core.tree_parts import indexed
-from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawCall, RawEntries, RawStatement
+from polydl.frontend.lower.index_values import taken
+from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawEntries, RawStatement, every_access
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff
+from polydl.frontend.lower.upward_loops import bounds_of
+from polydl.frontend.meaning.affine import NotAffine, constant_aff
 from polydl.frontend.meaning.liveness import assigned_names
-from polydl.frontend.meaning.symbols import nodes
 from polydl.model import isl
 from polydl.model.scop import Ordered
 from polydl.model.types import ElementType
-
-_ROW = "__polydl_row"
 
 
 def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
     """What a loop runs through that goes from an element of an array to the next one, which the region does not write;
     None for others."""
-    bounds = ends(loop, counter)
-    declared = {node.name for node in nodes(loop.body) if isinstance(node, c_ast.Decl)}
-    if bounds is None or counter.name is None or counter.name in assigned_names(loop.body) | declared:
+    bounds = bounds_of(loop.node)
+    if bounds is None or bounds.counter != counter.name or counter.name in assigned_names(loop.body):
         return None
     found = []
-    for end in bounds:
+    for end in (bounds.first, bounds.past):
         if not (isinstance(end, c_ast.ArrayRef) and isinstance(end.name, c_ast.ID)):
             return None
         try:
@@ -63,26 +59,6 @@ def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
     return RawEntries(array, first.pw, counter.name)
 
 
-def ends(loop: Loop, counter: Counter) -> tuple[Node, Node] | None:
-    """The first value of a loop that counts up, and one past the last; None for other loops."""
-    first, condition = counters.given(loop, counter.judged), counter.condition
-    if (
-        not isinstance(loop.node, c_ast.For)
-        or counter.name is None
-        or first is None
-        or (counter.step, counter.shift, len(loop.first), len(loop.step), len(loop.taken)) != (1, 0, 1, 1, 0)
-        or not isinstance(condition, c_ast.BinaryOp)
-        or condition.op not in ("<", "<=")
-        or not (isinstance(condition.left, c_ast.ID) and condition.left.name == counter.name)
-        or loop.once
-    ):
-        return None
-    last = condition.right
-    if condition.op == "<=":
-        last = c_ast.BinaryOp("+", last, c_ast.Constant("int", "1", last.coord), last.coord)
-    return first, last
-
-
 def in_segments(statements: Sequence[RawStatement]) -> Mapping[int, RawEntries]:
     """By the id of an access its segment: of arrays that are written, and touched nowhere but in entries of segments
     between elements of one array."""
@@ -103,13 +79,8 @@ def in_segments(statements: Sequence[RawStatement]) -> Mapping[int, RawEntries]:
 
 def _accesses(statement: RawStatement) -> list[tuple[RawAccess, RawEntries | None]]:
     """The accesses of a statement, each with the segment that the statement runs through."""
-    body = statement.body
-    if isinstance(body, RawCall):
-        inner = [one for each in body.inner for one in _accesses(each)]
-        return [*inner, *((a.address, None) for a in body.arguments if a.address is not None)]
-    if isinstance(body, RawBlackBox) and body.inner:
-        return [(access, body.entries) for each in body.inner for access, _ in _accesses(each)]
-    return [(access, None) for access in statement.accesses]
+    entries = statement.body.entries if isinstance(statement.body, RawBlackBox) else None
+    return [(access, entries) for access in every_access([statement])]
 
 
 def _of_entry(access: RawAccess, entries: RawEntries) -> bool:
@@ -129,8 +100,6 @@ def ordered(
         for access, entries in _accesses(statement):
             if entries is None or id(access) not in segments:
                 continue
-            row = statement.domain.intersect(symbol_aff(_ROW).eq_set(entries.row))
-            row = isl.some_values(row, [name for name in isl.parameters(row) if name not in (*parameters, _ROW)])
-            some = isl.parametric(isl.as_dimensions(row, [_ROW]), parameters)
+            some = taken(entries.row, statement.domain, parameters)
             rows[entries.bounds] = some.union(rows[entries.bounds]) if entries.bounds in rows else some
     return tuple(Ordered(array, some.coalesce()) for array, some in rows.items())

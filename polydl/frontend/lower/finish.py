@@ -12,13 +12,13 @@ from polydl.frontend.lower.entries import in_segments
 from polydl.frontend.lower.raw import (
     RawAccess,
     RawArgument,
-    RawAssignment,
     RawBlackBox,
     RawCall,
     RawEntries,
     RawSegment,
     RawStatement,
     Walked,
+    every_access,
 )
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, poly_aff, tidy
 from polydl.frontend.meaning.data_subscripts import Form
@@ -67,20 +67,6 @@ class Settled:
     def known(self, access: RawAccess) -> tuple[isl.PwAff, ...]:
         """The subscripts of an access none of which data choose."""
         return tuple(one for one in self.subscripts[id(access)] if one is not None)
-
-
-def every_access(statements: Sequence[RawStatement]) -> list[RawAccess]:
-    """Accesses of statements, of the loops inside microkernel calls, and the addresses that calls are given."""
-    found: list[RawAccess] = []
-    for statement in statements:
-        if isinstance(statement.body, RawCall):
-            found += every_access(statement.body.inner)
-            found += [a.address for a in statement.body.arguments if a.address is not None]
-        elif isinstance(statement.body, RawBlackBox) and statement.body.inner:
-            found += every_access(statement.body.inner)
-        else:
-            found += statement.accesses
-    return found
 
 
 def declared_extents(
@@ -314,7 +300,8 @@ class Builder:
         body: Body
         if isinstance(raw.body, RawCall):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
-            body = self._call(raw.body, inner, space)
+            arguments = tuple(self._argument(argument, space) for argument in raw.body.arguments)
+            body = MicrokernelCall(raw.body.function, arguments, inner, raw.body.form)
             accesses = self._united(inner, space, domain, self._private)
         elif isinstance(raw.body, RawBlackBox):
             inner = tuple(self._statement(s, f"{name}_{at}") for at, s in enumerate(raw.body.inner))
@@ -335,7 +322,8 @@ class Builder:
             accesses = accesses or self._united(inner, space, domain, frozenset())
         else:
             accesses = self._accesses(raw.accesses, space)
-            body = self._assignment(raw.body, space)
+            own = raw.body
+            body = Assignment(own.target, own.op, space.expression(own.value), own.target_read)
         return Statement(
             name,
             iterators,
@@ -370,15 +358,6 @@ class Builder:
                 relation = space.relation(name, self.settled.known(raw), where[id(raw.where)])
             found.append(Access(name, raw.write, relation, self.places.span(raw.node), not raw.chosen))
         return tuple(found)
-
-    @staticmethod
-    def _assignment(raw: RawAssignment, space: StatementSpace) -> Assignment:
-        return Assignment(raw.target, raw.op, space.expression(raw.value), raw.target_read)
-
-    def _call(self, raw: RawCall, inner: tuple[Statement, ...], space: StatementSpace) -> MicrokernelCall:
-        return MicrokernelCall(
-            raw.function, tuple(self._argument(argument, space) for argument in raw.arguments), inner, raw.form
-        )
 
     def _argument(self, raw: RawArgument, space: StatementSpace) -> CallArgument:
         if raw.address is not None:

@@ -11,7 +11,7 @@ from polydl.frontend.meaning.data_subscripts import Form
 from polydl.model import isl
 from polydl.model.scop import Array, IndexValues
 
-_REST = "__polydl_rest"
+_VALUE = "__polydl_value"
 _MOST_STEPS = 8
 """Integers that are given one from the other, followed at most."""
 
@@ -41,14 +41,19 @@ def index_values(
                 arrays = [name for name, _ in factors if _is_index(walked, name)]
                 if not arrays:
                     continue
-                rest = use.where.intersect(symbol_aff(_REST).eq_set(use.form.rest))
-                rest = isl.some_values(rest, [n for n in isl.parameters(rest) if n not in (*parameters, _REST)])
-                values = isl.parametric(isl.as_dimensions(rest, [_REST]), parameters)
+                values = taken(use.form.rest, use.where, parameters)
                 one = IndexValues(
                     access.symbol.name, dimension, factors, values, use.past, use.ordered & frozenset(arrays)
                 )
                 found.setdefault(str(one), one)
     return tuple(found.values())
+
+
+def taken(value: isl.PwAff, where: isl.Set, parameters: Sequence[str]) -> isl.Set:
+    """{ [v] : a function has this value for some iteration }"""
+    held = where.intersect(symbol_aff(_VALUE).eq_set(value))
+    held = isl.some_values(held, [name for name in isl.parameters(held) if name not in (*parameters, _VALUE)])
+    return isl.parametric(isl.as_dimensions(held, [_VALUE]), parameters)
 
 
 def assumed(indices: Sequence[IndexValues], arrays: Mapping[str, Array]) -> tuple[str, ...]:

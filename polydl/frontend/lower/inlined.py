@@ -28,7 +28,7 @@ from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.core.tree_parts import declaration, indexed
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.purity import result_type
-from polydl.frontend.meaning.symbols import Level, Scope, mentions, nodes, parameters_of
+from polydl.frontend.meaning.symbols import Level, Scope, declarations, mentions, nodes, parameters_of
 from polydl.frontend.text.parse import Unit
 from polydl.model.types import ElementType
 
@@ -133,8 +133,7 @@ class _Expander:
         self.of_function[self.function.decl.name] = _names(self.function)
         self.of_file = {name for e in self.unit.externals if (name := _declared(e))}
         self.names = {name for external in self.unit.externals for name in _names(external)}
-        own = [d for d in nodes(self.function.body) if isinstance(d, c_ast.Decl)]
-        own += [p for p in parameters_of(self.function) if isinstance(p, c_ast.Decl)]
+        own = [*declarations(self.function.body), *_given_to(self.function)]
         known = [e for e in self.unit.externals if isinstance(e, c_ast.Decl)]
         self.types = {d.name: d for d in [*known, *own] if d.name is not None}
 
@@ -234,22 +233,25 @@ class _Expander:
             except _No:
                 return [item]
         holder, name = _holder(item)
-        for call in list(nodes(getattr(holder, name), _left_out)) if holder is not None else []:
-            definition = self._definition(call)
-            if (
-                not isinstance(call, c_ast.FuncCall)
-                or definition is None
-                or result_type(definition.decl.name, self.unit, self.scope) is not None
-            ):
-                continue
-            try:
-                lines, value = self._expanded(call, definition, around, item.coord, reads=True)
-            except _No:
-                continue
-            assert value is not None, "it reads"
-            before += lines
-            setattr(holder, name, _replace(getattr(holder, name), call, value))
+        if holder is not None:
+            setattr(holder, name, self._evaluated(getattr(holder, name), before, around, item.coord))
         return [*before, item]
+
+    def _evaluated(self, node: Node, before: list[Node], around: tuple[str, ...], coord: Coord | None) -> Node:
+        """An expression with the values of calls that are evaluated once, and first; `before` gets what they do."""
+        if _left_out(node):
+            return node
+        definition = self._definition(node)
+        if isinstance(node, c_ast.FuncCall) and definition is not None and not self._is_pure(node):
+            try:
+                lines, value = self._expanded(node, definition, around, coord, reads=True)
+            except _No:
+                pass
+            else:
+                assert value is not None, "it reads"
+                before += lines
+                return value
+        return mapped(node, lambda inner: self._evaluated(inner, before, around, coord))
 
     def _definition(self, call: Node) -> c_ast.FuncDef | None:
         if not isinstance(call, c_ast.FuncCall) or not isinstance(call.name, c_ast.ID):
@@ -280,7 +282,7 @@ class _Expander:
             raise _No("something in it is volatile")
         number = self.made + 1
         taken, lines = self._arguments(call, definition, number)
-        own = {d.name for one in body for d in nodes(one) if isinstance(d, c_ast.Decl)}
+        own = {d.name for one in body for d in declarations(one)}
         kept = _counters(body) - self._known(around, call)
         taken.fresh.update({each: self._fresh(each, number) for each in own - kept})
         written = {
@@ -319,7 +321,7 @@ class _Expander:
         """What stands for the parameters, and the declarations of those that are numbers. Raises _No."""
         parameters = [p for p in parameters_of(definition) if not isinstance(p, c_ast.Typename)]  # (void)
         arguments = call.args.exprs if call.args is not None else []
-        declared = [p for p in parameters if isinstance(p, c_ast.Decl)]
+        declared = _given_to(definition)
         if not len(parameters) == len(arguments) == len(declared):
             raise _No("it is given another number of arguments than it has parameters")
         taken = Taken({}, {})
@@ -345,12 +347,8 @@ class _Expander:
 
     def _closed(self, definition: c_ast.FuncDef) -> str:
         """Why names mean something else in a function than where it is called; empty where they don't."""
-        own = {d.name for d in nodes(definition.body) if isinstance(d, c_ast.Decl)} | {
-            p.name for p in parameters_of(definition) if isinstance(p, c_ast.Decl)
-        }
-        free = set(mentions(definition.body)) - own
-        local = {d.name for d in nodes(self.function) if isinstance(d, c_ast.Decl)} - {self.function.decl.name}
-        both = sorted(name for name in free & local)
+        free = set(mentions(definition.body)) - {d.name for d in declarations(definition)}
+        both = sorted(free & {d.name for d in declarations(self.function)} - {self.function.decl.name})
         return f"'{both[0]}' means something else where it is called" if both else ""
 
     def _known(self, around: tuple[str, ...], call: c_ast.FuncCall) -> set[str]:
@@ -435,20 +433,6 @@ class Taken:
         return c_ast.ArrayRef(copied(given.base), place)
 
 
-def _replace(root: Node, old: Node, new: Node) -> Node:
-    """A tree with a node in another's place; what is around them stays the same nodes."""
-    if root is old:
-        return new
-    for node in nodes(root):
-        for name in type(node).__slots__:
-            value = getattr(node, name, None) if name != "__weakref__" else None
-            if value is old:
-                setattr(node, name, new)
-            elif isinstance(value, list):
-                setattr(node, name, [new if one is old else one for one in value])
-    return root
-
-
 def _holder(item: Node) -> tuple[Node | None, str]:
     """Where a statement has the expression that is evaluated first and once: an object and the name of its field."""
     match item:
@@ -460,6 +444,11 @@ def _holder(item: Node) -> tuple[Node | None, str]:
             return item, "cond"
         case _:
             return None, ""
+
+
+def _given_to(function: c_ast.FuncDef) -> list[c_ast.Decl]:
+    """The parameters of a function."""
+    return [one for one in parameters_of(function) if isinstance(one, c_ast.Decl)]
 
 
 def _left_out(node: Node) -> bool:
@@ -496,7 +485,7 @@ def _counters(body: Sequence[Node]) -> set[str]:
     loops = [n for one in body for n in nodes(one) if isinstance(n, c_ast.For)]
     heads = [d for loop in loops if isinstance(loop.init, c_ast.DeclList) for d in loop.init.decls]
     own = {id(d) for d in heads}
-    others = {n.name for one in body for n in nodes(one) if isinstance(n, c_ast.Decl) and id(n) not in own}
+    others = {d.name for one in body for d in declarations(one) if id(d) not in own}
     return {d.name for d in heads} - others
 
 

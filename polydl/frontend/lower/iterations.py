@@ -13,24 +13,23 @@ from polydl.frontend.core import counters, not_counted
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.evolution import Evolutions, evolutions, iterations_of, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, begun_by, loop_of
-from polydl.frontend.core.tree_parts import declaration, type_named
+from polydl.frontend.core.tree_parts import declaration, items_of, type_named
 from polydl.frontend.lower import segments
+from polydl.frontend.lower.assignments import Assignments
 from polydl.frontend.lower.entries import entries_of
 from polydl.frontend.lower.raw import Given, SourceLoop
-from polydl.frontend.lower.structured import structured
-from polydl.frontend.lower.undecided import Undecided
-from polydl.frontend.lower.zeros import without_continue
 from polydl.frontend.meaning.affine import NotAffine, Value, constant
 from polydl.frontend.meaning.liveness import assigned_names, leaves
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import Symbol, nodes
 from polydl.model import isl
 from polydl.model.scop import Storage
+from polydl.model.types import ElementType
 
 _COUNT = "count a variable that is set right in front of the loop and stepped by its last statement alone"
 
 
-class Iterations(Undecided):
+class Iterations(Assignments):
     """A walk as far as loops go."""
 
     def _loop(self, node: AnyLoop) -> None:
@@ -38,7 +37,7 @@ class Iterations(Undecided):
         loop = loop_of(node)
         headed = isinstance(node, c_ast.For) and (node.init is not None or node.next is not None)
         if loop.left and not self.in_black_box:
-            body = self._without_jumps(loop) if headed else None
+            body = _without_continue(loop.body) if headed else None
             if body is None:
                 self._keep(node) if headed else self._while(node)
                 return
@@ -56,39 +55,48 @@ class Iterations(Undecided):
                 if loop.header is node:
                     raise self.places.error(not_counted.NO_START, node, not_counted.WRITE, topic="loop-headers")
                 if self.in_black_box:
-                    self._undecided_loop(counter, found)
+                    self._any_iterations(loop, rest, counter)
                     return
         if complaint is not None:
             self._not_counted(loop, complaint)
+        elif taken is None and headed and counter is not None:
+            self._over_data(node, loop, counter)
         elif taken is None:
-            self._over_data(node, loop, counter) if headed else self._while(node)
+            self._while(node)
 
     def _not_counted(self, loop: Loop, complaint: InputError) -> None:
         """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`: inside of others it is kept as it is written.
         Raises `complaint` where it cannot be."""
-        if not self.loops or self.in_fragment or not not_counted.moves(loop, self.scope):
-            raise complaint
-        known = len(self.errors)
-        try:
-            self._keep(loop.node)
-        except InputError:
-            raise complaint from None
-        if len(self.errors) > known:
-            del self.errors[known:]
+        may_be_kept = self.loops and not self.in_fragment and not_counted.moves(loop, self.scope)
+        if not may_be_kept or self._wrong_in_kept(loop.node):
             raise complaint
 
-    def _any_iterations(self, loop: Loop, rest: Sequence[Node]) -> None:
-        """Walk the body of a loop that nothing counts, for any value of the integers that its header changes."""
-        held = {name for part in loop.step for name in assigned_names(part)}
-        integers = {
-            name: found.integer
-            for name in sorted(held)
-            if (found := self.scope.find(name)) is not None and found.integer is not None
-        }
+    def _wrong_in_kept(self, node: Node) -> list[InputError]:
+        """Keep a loop as it is written; what is wrong where it cannot be."""
+        known = len(self.errors)
+        try:
+            self._keep(node)
+        except InputError as error:
+            self.errors.append(error)
+        wrong = self.errors[known:]
+        del self.errors[known:]
+        return wrong
+
+    def _any_iterations(self, loop: Loop, rest: Sequence[Node], counter: Counter | None = None) -> None:
+        """Inside a black box: walk the body of a loop for any value of the integers that its header begins and that it
+        changes. `counter`: of a loop that is counted between bounds that data decide."""
+        integers: dict[str, ElementType] = {}
         for part in loop.first:
-            begun = begun_by(part)
-            if begun is not None and (value := counters.given(loop, begun)) is not None and begun in integers:
-                self._condition(value)
+            name = begun_by(part)
+            value = None if name is None or part in rest else counters.given(loop, name)
+            if name is None or value is None:
+                continue
+            if counter is not None and name == counter.judged:
+                self._given(counter, value)
+            self._condition(value)
+            found = self.scope.find(name)
+            if found is not None and found.integer is not None and name in loop.changed:
+                integers[name] = found.integer
         for part in rest:
             if isinstance(part, c_ast.Decl) and part.init is not None:  # `_begin` has declared it
                 part = c_ast.Assignment("=", c_ast.ID(part.name, part.coord), part.init, part.coord)
@@ -96,23 +104,29 @@ class Iterations(Undecided):
         before = dict(self.undecided)
         self.undecided |= integers
         try:
-            assert loop.condition is not None, "others are refused"
             self.forget(loop.changed)
-            self._condition(loop.condition)
-            self.walk(loop.body)
-            self.no_pending()
-            for part in loop.step:
+            if loop.condition is not None:
+                self._condition(loop.condition)
+            self.branch(loop.body)
+            for part in (*loop.taken, *loop.step):
                 if assigned_names(part).isdisjoint(integers):
                     self.walk(part)
         finally:
             self.undecided = before
             self.forget(loop.changed)
 
-    def _over_data(self, node: Node, loop: Loop, counter: Counter | None) -> None:
+    def _given(self, counter: Counter, begin: Node) -> None:
+        """Note the ends of a loop variable."""
+        builder, name = self.values(), counter.judged
+        start = Given(name, builder.form(begin, self.domain), self.domain, "begin", int(counter.step > 0))
+        ends = [
+            Given(name, builder.form(bound, self.domain), self.domain, "end", past)
+            for bound, past in counters.bounds(counter)
+        ]
+        self.walked.given += [start, *ends]
+
+    def _over_data(self, node: Node, loop: Loop, counter: Counter) -> None:
         """A loop whose bounds data decide."""
-        if counter is None or self.in_black_box:
-            self._keep(node)
-            return
         inwards = segments.turned(loop, counter, self)
         if inwards is not None:
             self.walk(inwards)
@@ -123,11 +137,6 @@ class Iterations(Undecided):
             self._keep(node, segments.segment(loop, counter, self), through)
         finally:
             self.entries = frozenset()
-
-    def _without_jumps(self, loop: Loop) -> Node | None:
-        """The body of a loop that ends no iteration early; None where that takes the loop as it is."""
-        body = without_continue(loop.body, self)
-        return body if body is not None and not leaves(body) else structured(loop.body)
 
     def _begin(self, loop: Loop) -> list[Node]:
         """Give integers what a loop's header gives them. The other parts of it, which are no integers that are known.
@@ -237,37 +246,6 @@ class Iterations(Undecided):
             if counter.name is None or counter.name not in assigned_names(part):
                 self.walk(part)
 
-    def _undecided_loop(self, counter: Counter, found: Evolutions) -> None:
-        """Walk the body of a loop whose bounds data decide, for any value of its variables."""
-        loop, name = counter.loop, counter.judged
-        names = (begun_by(part) for part in loop.first)
-        begun = {one: value for one in names if one is not None and (value := counters.given(loop, one)) is not None}
-        builder = self.values()
-        start = Given(name, builder.form(begun[name], self.domain), self.domain, "begin", int(counter.step > 0))
-        ends = [
-            Given(name, builder.form(bound, self.domain), self.domain, "end", past)
-            for bound, past in counters.bounds(counter)
-        ]
-        self.walked.given += [start, *ends]
-        for value in begun.values():
-            self._condition(value)
-        before = dict(self.undecided)
-        self.undecided |= {name: counter.ctype}
-        self.undecided |= {
-            other: symbol.integer
-            for other in begun
-            if other in found.each and (symbol := self.scope.find(other)) is not None and symbol.integer is not None
-        }
-        try:
-            if loop.condition is not None:
-                self._condition(loop.condition)
-            self.forget(loop.changed)
-            self.walk(loop.body)
-            self.no_pending()
-        finally:
-            self.undecided = before
-            self.forget(loop.changed)
-
     def _allowed(self, loop: Loop, counter: Counter, found: Evolutions) -> None:
         """Raises InputError where the variables of a loop's header can be none."""
         name, node = counter.judged, loop.node
@@ -318,16 +296,40 @@ class Iterations(Undecided):
         if constant(node.cond, self.scope) and not leaves(node.stmt):
             raise self.places.error(f"this '{kind}' loop never ends", node, _COUNT, topic="loop-headers")
         if not self.in_black_box:
-            known = len(self.errors)
-            try:
-                self._keep(node)
-            except InputError as error:
-                self.errors.append(error)
-            if len(self.errors) > known:
-                self.errors.insert(known, self._unbounded(node))
+            wrong = self._wrong_in_kept(node)
+            self.errors += [self._unbounded(node), *wrong] if wrong else []
             return
-        changed = assigned_names(node.stmt)
-        self.forget(changed)
-        self._condition(node.cond)
-        self._branch(node.stmt)
-        self.forget(changed)
+        self._any_iterations(loop_of(node), ())
+
+
+def _without_continue(body: Node) -> Node | None:
+    """The body of a loop where what iterations leave out by `continue` stands in an `if` or `else`; None where one is
+    elsewhere than at the end of an arm of an `if`, or a `break` ends the loop. Its parts are no copies."""
+    made = _ended(items_of(body))
+    return None if made is None else c_ast.Compound(made, body.coord)
+
+
+def _ended(items: Sequence[Node]) -> list[Node] | None:
+    for place, item in enumerate(items):
+        if isinstance(item, c_ast.Continue):
+            return list(items[:place])
+        if not leaves(item):
+            continue
+        if not isinstance(item, c_ast.If):
+            return None
+        arms = [items_of(item.iftrue), items_of(item.iffalse)]
+        ends = [bool(arm) and isinstance(arm[-1], c_ast.Continue) for arm in arms]
+        others = (one for arm, end in zip(arms, ends, strict=True) for one in (arm[:-1] if end else arm))
+        if not any(ends) or any(map(leaves, others)):
+            return None
+        rest = items[place + 1 :]
+        made = [_ended(arm if end else [*arm, *rest]) for arm, end in zip(arms, ends, strict=True)]
+        blocks = [c_ast.Compound(one, item.coord) for one in made if one is not None]
+        return [*items[:place], _if(item, *blocks)] if len(blocks) == 2 else None
+    return list(items)
+
+
+def _if(item: c_ast.If, then: c_ast.Compound, otherwise: c_ast.Compound) -> Node:
+    if then.block_items:
+        return c_ast.If(item.cond, then, otherwise if otherwise.block_items else None, item.coord)
+    return c_ast.If(c_ast.UnaryOp("!", item.cond, item.coord), otherwise, None, item.coord)

@@ -12,10 +12,11 @@ from copy import copy
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.core.tree_parts import declaration, integer, items_of, replaced
-from polydl.frontend.lower.rows_ahead import is_fetch
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, replaced, text_of
+from polydl.frontend.lower.member_nodes import renamed
+from polydl.frontend.lower.upward_loops import Bounds, is_fetch
 from polydl.frontend.meaning.liveness import stored_names
-from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.symbols import mentions, nodes
 
 AT_A_TIME = 4
 """Entries; as many additions hide the latency of one on the processors of this decade."""
@@ -23,25 +24,23 @@ _COPY = "polydl_{}_{}"
 _ENTRY = "polydl_entry"
 
 
-def jammed(
-    loop: c_ast.For,
-    counter: str,
-    last: Node,
-    summed: Callable[[c_ast.For, Mapping[str, str]], Node | None],
-) -> Node | None:
-    """A loop over `first <= counter < last` with four entries in an iteration, without what is left at its end; None
+def jammed(bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node | None]) -> list[Node] | None:
+    """A loop over `first <= counter < last` with four entries in an iteration, and one over what is left; None
     where an iteration is more than declarations, one sum, and elements of its own entry that it sets.
 
     before:    for (p = first; p < last; p++) { float s = 0; for (k) s += a[i][k] * b[idx[p]][k]; out[p] = s; }
-    after:     for (entry = first; entry < last && last - entry >= 4; entry += 4) {
+    after:     entry = first;
+               for (; entry < last && last - entry >= 4; entry += 4) {
                  float s_0 = 0, …, s_3 = 0;
                  for (k) { s_0 += a[i][k] * b[idx[entry]][k]; …; s_3 += a[i][k] * b[idx[entry + 3]][k]; }
                  out[entry] = s_0; …; out[entry + 3] = s_3;
                }
+               for (p = entry; p < last; p++) …
     requires:  arrays that an iteration writes are mentioned as `array[counter]` alone
 
     `summed`: a loop that adds up, in lanes, by new names of scalars their old ones.
     """
+    loop, counter, last = bounds.loop, bounds.counter, bounds.past
     items = items_of(loop.stmt)
     declared = [one for one in items if isinstance(one, c_ast.Decl) and _is_scalar(one)]
     fetches = [one for one in items if is_fetch(one)]
@@ -50,12 +49,11 @@ def jammed(
     if not isinstance(inner, c_ast.For) or items != [*fetches, *declared, inner, *stores]:
         return None
     names = [one.name for one in declared]
-    if not _independent(declared, inner, stores, counter, names) or not _known(loop, stores, last):
+    heads = {name for _, part in inner.children() if part is not inner.stmt for name in mentions(part)}
+    alone = _independent(declared, inner, stores, counter, names) and not heads & {counter, *names}
+    if not alone or not _known(loop, stores, last):
         return None
     sums = items_of(inner.stmt)
-    heads = [part for part in (inner.init, inner.cond, inner.next) if part is not None]
-    if {counter, *names} & {name for head in heads for name in mentions(head)}:
-        return None
     copies: list[dict[str, Node]] = [
         {counter: _entry(k), **{name: c_ast.ID(_COPY.format(name, k)) for name in names}} for k in range(AT_A_TIME)
     ]
@@ -67,23 +65,16 @@ def jammed(
     body: list[Node] = [_renamed(one, known, k) for k, known in enumerate(copies) for one in declared]
     body += [lanes, *(replaced(one, known) for known in copies for one in stores)]
     body = [*(replaced(one, known) for known in copies for one in fetches), *body]
-    left = c_ast.BinaryOp("-", last, c_ast.ID(_ENTRY))
-    enough = c_ast.BinaryOp(">=", left, integer(AT_A_TIME))
+    enough = c_ast.BinaryOp(">=", c_ast.BinaryOp("-", last, c_ast.ID(_ENTRY)), integer(AT_A_TIME))
     condition = c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(_ENTRY), last), enough)
     step = c_ast.Assignment("+=", c_ast.ID(_ENTRY), integer(AT_A_TIME))
-    return c_ast.For(None, condition, step, c_ast.Compound(body))
-
-
-def entry_of(loop: c_ast.For, first: Node, several: Node) -> tuple[Node, Node, c_ast.For]:
-    """The declaration of where the entries are, the loop that takes several of them, and that from there on."""
-    assert isinstance(loop.init, c_ast.DeclList), "says `jammed`"
+    assert isinstance(loop.init, c_ast.DeclList), "says `_known`"
     (own,) = loop.init.decls
-    declared = declaration(_named(own.type, _ENTRY), _ENTRY, first)
-    again = copy(own)
+    again, left = copy(own), copy(loop)
     again.init = c_ast.ID(_ENTRY)
-    rest = copy(loop)
-    rest.init = c_ast.DeclList([again])
-    return declared, several, rest
+    left.init = c_ast.DeclList([again])
+    begin = declaration(renamed(own.type, _ENTRY), _ENTRY, bounds.first)
+    return [begin, c_ast.For(None, condition, step, c_ast.Compound(body)), left]
 
 
 def _independent(
@@ -92,13 +83,10 @@ def _independent(
     """Whether iterations have nothing in common but what they read."""
     targets: list[str] = []
     for one in stores:
-        match one:
-            case c_ast.Assignment(lvalue=c_ast.ArrayRef(name=c_ast.ID(name=array), subscript=c_ast.ID(name=name))):
-                if name != counter:
-                    return False
-                targets.append(array)
-            case _:
-                return False
+        array, subscripts = indexed(one.lvalue) if isinstance(one, c_ast.Assignment) else ("", [])
+        if not array or [*map(text_of, subscripts)] != [counter]:
+            return False
+        targets.append(array)
     everything: list[Node] = [*(d.init for d in declared if d.init is not None), inner, *stores]
     elsewhere = {name for part in everything for name in stored_names(part)} - {*names, *targets, *_counters(inner)}
     alone = all(_mentioned_at(part, array, counter) for array in targets for part in everything)
@@ -118,12 +106,8 @@ def _known(loop: c_ast.For, stores: Sequence[Node], last: Node) -> bool:
 
 def _mentioned_at(node: Node, array: str, counter: str) -> bool:
     """Whether an array is mentioned as `array[counter]` alone."""
-    match node:
-        case c_ast.ArrayRef(name=c_ast.ID(name=name), subscript=subscript) if name == array:
-            return isinstance(subscript, c_ast.ID) and subscript.name == counter
-        case c_ast.ID(name=name):
-            return bool(name != array)
-    return all(_mentioned_at(child, array, counter) for _, child in node.children())
+    own = [one for one in nodes(node) if isinstance(one, c_ast.ArrayRef) and text_of(one) == f"{array}[{counter}]"]
+    return len(own) == [*mentions(node)].count(array)
 
 
 def _entry(k: int) -> Node:
@@ -135,16 +119,8 @@ def _renamed(one: c_ast.Decl, known: Mapping[str, Node], k: int) -> c_ast.Decl:
     """The declaration of an entry's own scalar."""
     name = _COPY.format(one.name, k)
     value = None if one.init is None else replaced(one.init, known)
-    return c_ast.Decl(name, list(one.quals), [], [], [], _named(one.type, name), value, None)
+    return c_ast.Decl(name, list(one.quals), [], [], [], renamed(one.type, name), value, None)
 
 
 def _is_scalar(one: c_ast.Decl) -> bool:
     return isinstance(one.type, c_ast.TypeDecl) and not one.storage
-
-
-def _named(type_: Node, name: str) -> Node:
-    """The type of a declaration, with another name in it."""
-    assert isinstance(type_, c_ast.TypeDecl), "of a scalar"
-    made = copy(type_)
-    made.declname = name
-    return made

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 
 from polydl.base.errors import InputError, QuotaExceeded
 from polydl.frontend.lower.regions import Found
@@ -17,29 +16,9 @@ from polydl.model.isl import quota
 from polydl.model.scop import Array, Statement, Storage
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """What one run of a region does to an array, and what of that could not be found out."""
-
-    statements: Sequence[Statement]
-    context: isl.Set
-    """{ [] : what is known about the parameters }"""
-    unknown: list[str] = field(default_factory=list)
-    """For people."""
-
-    def read_first(self, array: Array) -> bool:
-        """Whether a run may read an element before it has written it, for some values of the parameters."""
-        try:
-            with quota(f"whether '{array.spelled}' carries values from one run to the next"):
-                return not last_writes(self.statements, array.name, self.context).before.is_empty()
-        except QuotaExceeded as error:
-            self.unknown.append(f"the next run reads what this one leaves in '{array.spelled}': {error.reason}")
-            return True
-
-
-def _may_be_read(found: Found, array: Array, runs: _Runs) -> bool:
+def _may_be_read(found: Found, array: Array, read_first: Callable[[Array], bool]) -> bool:
     """Whether what the region leaves in an array or scalar may be read behind it, as far as the function says: by code
-    behind it, or by another run of it."""
+    behind it, or by another run of it. `read_first`: whether a run may read an element before it has written it."""
     name = array.spelled
     if array.storage is Storage.REGION:
         return False
@@ -57,7 +36,7 @@ def _may_be_read(found: Found, array: Array, runs: _Runs) -> bool:
     if mentioned_apart(body, found.items, name) or (array.is_scalar and has_address_taken(body, name)):
         return True
     again = static or jumps(body) or any(name in mentions(node) for node in found.after)
-    return again and runs.read_first(array)
+    return again and read_first(array)
 
 
 def live_out(
@@ -65,14 +44,23 @@ def live_out(
 ) -> tuple[frozenset[str], list[InputError], list[str]]:
     """Arrays that are read after the region, by default or by pragma; what is wrong about the pragmas; and what is
     taken to be read as it could not be found out, for people. `context`: { [] : what is known of parameters }."""
-    runs = _Runs(statements, context)
-    live = {name for name, array in used.items() if _may_be_read(found, array, runs)}
+    unknown: list[str] = []
+
+    def read_first(array: Array) -> bool:
+        try:
+            with quota(f"whether '{array.spelled}' carries values from one run to the next"):
+                return not last_writes(statements, array.name, context).before.is_empty()
+        except QuotaExceeded as error:
+            unknown.append(f"the next run reads what this one leaves in '{array.spelled}': {error.reason}")
+            return True
+
+    live = {name for name, array in used.items() if _may_be_read(found, array, read_first)}
     kept, more = _named(unit, found, used, "live_out")
     dead, errors = _named(unit, found, used, "dead")
     errors = [*more, *errors]
     if any(pragma.kind == "live_out" for pragma in found.facts):
         live = {name for name in live if used[name].spelled in kept}
-    return frozenset(name for name in live if used[name].spelled not in dead), errors, runs.unknown
+    return frozenset(name for name in live if used[name].spelled not in dead), errors, unknown
 
 
 def constants(

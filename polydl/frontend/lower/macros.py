@@ -14,6 +14,7 @@ from polydl.frontend.meaning.guards import condition_names_around, end_of_block,
 from polydl.frontend.meaning.symbols import type_names
 from polydl.frontend.text.expansions import condition_names, expansions, is_plain
 from polydl.frontend.text.parse import Unit
+from polydl.frontend.text.scan import Token
 from polydl.model.scop import Array, Guard
 
 
@@ -39,34 +40,24 @@ def guards_of(
     """Macros that the region, the function's head, the declarations of arrays or a pragma mention: integers as
     guards, others with their expansions; and those that decide which declarations hold, with whether they are
     defined."""
-    source = unit.source
-    names = names_between(source, found.start, found.end)
-    head = unit.places.token_of(found.function.decl)
-    body = unit.places.token_of(found.function.body)
-    if head is not None and body is not None:
-        names |= names_between(source, head.offset, body.offset)
-    nodes = [walker.walked.symbols[name].node for name in used]
-    nodes += [symbol.node for symbol in walker.walked.temporaries.values()]
-    for node in nodes:
-        token = unit.places.token_of(node)
-        if token is not None:
-            names |= names_between(source, source.line_start(token.line), source.text.find(";", token.offset))
-    for pragma in found.facts:
-        names |= names_between(source, pragma.start, pragma.end)
-    for symbol, _ in walker.walked.constants.values():
-        token = unit.places.token_of(symbol.node)
-        if token is not None:
-            # from the end of the declaration before, so that all enumerators of an enum count
-            names |= names_between(
-                source, source.text.rfind(";", 0, token.offset) + 1, source.text.find(";", token.offset)
-            )
-    texts_of_called = []
-    for definition in walker.walked.called.values():
-        token = unit.places.token_of(definition.decl)
-        if token is not None:
-            start, end = source.line_start(token.line), end_of_block(source, token.offset)
-            names |= names_between(source, start, end)
-            texts_of_called.append(source.text[start:end])
+    source, text, walked = unit.source, unit.source.text, walker.walked
+
+    def tokens(declared: Iterable[Node]) -> list[Token]:
+        return [token for node in declared if (token := unit.places.token_of(node)) is not None]
+
+    region = (found.start, found.end)
+    objects = [walked.symbols[name].node for name in used] + [one.node for one in walked.temporaries.values()]
+    spans = [region, *((pragma.start, pragma.end) for pragma in found.facts)]
+    spans += [(source.line_start(at.line), text.find(";", at.offset)) for at in tokens(objects)]
+    # from the end of the declaration before, so that all enumerators of an enum count
+    constants = tokens(symbol.node for symbol, _ in walked.constants.values())
+    spans += [(text.rfind(";", 0, at.offset) + 1, text.find(";", at.offset)) for at in constants]
+    definitions = tokens(one.decl for one in walked.called.values())
+    called = [(source.line_start(at.line), end_of_block(source, at.offset)) for at in definitions]
+    head = tokens([found.function.decl, found.function.body])
+    if len(head) == 2:
+        spans.append((head[0].offset, head[1].offset))
+    names = {name for span in (*spans, *called) for name in names_between(source, *span)}
     marker = f"#pragma polydl {next((p.index for p in walker.settings.pragmas.values() if p.span == found.span), -1)}\n"
     offset = unit.preprocessed.text.find(marker)
     at = offset if offset >= 0 else len(unit.preprocessed.text)
@@ -74,13 +65,13 @@ def guards_of(
     guards = macro_guards(names | around, unit.preprocessed, at, Evaluator(walker), walker.scope)
     integers = {guard.name for guard in guards}
     cc, flags, folder = unit.preprocessed.command
-    tested = condition_names("\n".join([source.text[found.start : found.end], *texts_of_called]))
-    texts = expansions(names, tested | integers | around, source.text, unit.preprocessed, at, flags, folder, cc)
+    tested = condition_names("\n".join(text[slice(*span)] for span in (region, *called)))
+    texts = expansions(names, tested | integers | around, text, unit.preprocessed, at, flags, folder, cc)
     # a macro without a definition expands to itself
     defined = {name: texts.get(name) != f'"{name}"' for name in sorted(around)}
     shown = names | tested
     return (
         [replace(guard, plain=is_plain(texts.get(guard.name, '""'))) for guard in guards],
-        tuple((use, text) for use, text in texts.items() if use not in integers and use.partition("(")[0] in shown),
+        tuple((use, meant) for use, meant in texts.items() if use not in integers and use.partition("(")[0] in shown),
         defined,
     )

@@ -23,12 +23,13 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.tree_parts import integer, items_of, type_named
-from polydl.frontend.lower import apart
 from polydl.frontend.lower.member_nodes import (
     Row,
     Slot,
     Step,
+    copied_apart,
     element_at,
+    given_apart,
     is_qualified,
     unwound,
     written,
@@ -167,7 +168,7 @@ class _Rewriting(Views):
     def _several(self, node: Node) -> list[Node]:
         """A node of a list; a structure that the region declares becomes a variable for each member."""
         if isinstance(node, c_ast.Decl) and node.name is not None:
-            records = Records(self.scope, constant)
+            records = self.records
             if isinstance(records.peeled(node.type), c_ast.Struct) and not node.storage:
                 return self._apart(node, records)
             return self._declared(node)
@@ -181,9 +182,9 @@ class _Rewriting(Views):
             leaves = list(records.leaves(node.type))
             values: dict[str, Node | None] | None = {}
             if isinstance(node.init, c_ast.InitList):
-                values = apart.given(records, node.type, node.init)
+                values = given_apart(records, node.type, node.init)
             elif node.init is not None:
-                copied = apart.copied(records, node.type, c_ast.ID(node.name, node.coord), node.init)
+                copied = copied_apart(records, node.type, c_ast.ID(node.name, node.coord), node.init)
                 after = items_of(copied)
                 values = None if copied is None else values
         except Unknown as error:
@@ -210,7 +211,7 @@ class _Rewriting(Views):
         symbol = self.scope.find(base.name) if isinstance(base, c_ast.ID) else None
         if node.op != "=" or symbol is None or symbol.is_function:
             return None
-        records = Records(self.scope, constant)
+        records = self.records
         type_: Node | None = symbol.decl.type
         for step in steps:
             type_ = records.inner(type_) if type_ is not None and step.kind in ("[]", "->") else type_
@@ -223,7 +224,7 @@ class _Rewriting(Views):
         if not isinstance(records.peeled(type_), c_ast.Struct):
             return None
         try:
-            return apart.copied(records, type_, node.lvalue, node.rvalue)
+            return copied_apart(records, type_, node.lvalue, node.rvalue)
         except Unknown:
             return None
 
@@ -236,7 +237,7 @@ class _Rewriting(Views):
     def _declared(self, node: c_ast.Decl) -> list[Node]:
         """A declaration of the region; a pointer to an element of an array of structures is one to a row, of the array
         of each type."""
-        records = Records(self.scope, constant)
+        records = self.records
         inner = records.inner(node.type) if node.name is not None else None
         init = self._visit(node.init)
         self.scope.declare(node, Storage.REGION, constant)
@@ -291,7 +292,7 @@ class _Rewriting(Views):
     def _followed(self, symbol: Symbol, steps: Sequence[Step], node: Node) -> tuple[Reached, list[Step]]:
         """Follow members up to the first subscript."""
         at = Reached(symbol, symbol.name, [symbol.name], symbol.decl.type, None)
-        records = Records(self.scope, constant)
+        records = self.records
         rest = list(steps)
         while rest and rest[0].kind != "[]":
             step = rest[0]
@@ -340,7 +341,7 @@ class _Rewriting(Views):
 
     def _element(self, reached: Reached, rest: list[Step], node: Node) -> Node:
         """A member of an element of an array of structures."""
-        records = Records(self.scope, constant)
+        records = self.records
         self._indexed.add(reached.text)
         at: Node | None = reached.type
         indices = []
@@ -382,7 +383,7 @@ class _Rewriting(Views):
         """(type, path, offset, subscripts with what one more adds), in bytes, of a member of a structure.
 
         Raises InputError, Unknown."""
-        records = Records(self.scope, constant)
+        records = self.records
         path, offset, scaled = "", 0, []
         for step in steps:
             path += f"[{written(step.what)}]" if step.kind == "[]" else f".{step.what}"
@@ -410,12 +411,8 @@ class _Rewriting(Views):
         if element is next(iter(self._elements[text])):
             return name
         if (name, element) not in self._others:
-            stem = free = f"{name}_{element.c.replace(' ', '_')}"
-            number = 0
-            while free in self.words or free in self._others.values() or free in self.views:
-                number += 1
-                free = f"{stem}{number}"
-            self._others[name, element] = free
+            self._others[name, element] = found = self.free(f"{name}_{element.c.replace(' ', '_')}")
+            self.words |= {found}
         return self._others[name, element]
 
     def _array(self, reached: Reached, struct: Node, element: ElementType, node: Node) -> Node:
@@ -427,7 +424,7 @@ class _Rewriting(Views):
         assert old is not None
         if (known := self.outer.symbols.get(name)) is not None and known.members is not None:
             return c_ast.ID(name, node.coord)
-        records = Records(self.scope, constant)
+        records = self.records
         try:
             several = base.name if len(self._elements[reached.text]) > 1 else ""
             members = Members(_paths(records, struct, element), records.size(struct)[0], several)

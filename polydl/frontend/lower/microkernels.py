@@ -23,42 +23,20 @@ def call_and_loops(
     pragma: Pragma, fragment: Node | None, node: Node, places: Places
 ) -> tuple[c_ast.FuncCall, list[Node]]:
     """The call and the equivalent loops, of which the pragma holds one and `node` is the other. Raises InputError."""
-    call: Node
-    loops: list[Node]
     items = [] if fragment is None else statements(fragment)
-    if pragma.kind == "call":
-        if not isinstance(node, (c_ast.For, c_ast.Compound)):
-            raise places.error(
-                "'microkernel call(...)' stands before something that is no loop",
-                node,
-                "put it before the loops",
-                topic="microkernels",
-            )
-        if len(items) != 1 or not isinstance(items[0], c_ast.FuncCall):
-            raise InputError(
-                "the pragma holds no call",
-                pragma.span,
-                "write microkernel call(f(&A[i][0], &B[0][j], &C[i][j]))",
-                topic="microkernels",
-            )
-        call, loops = items[0], [node]
-    else:
-        if not isinstance(node, c_ast.FuncCall):
-            raise places.error(
-                "'microkernel loops(...)' stands before something that is no call",
-                node,
-                "put it before the call",
-                topic="microkernels",
-            )
-        if not items or not all(isinstance(item, (c_ast.For, c_ast.Compound, c_ast.Assignment)) for item in items):
-            raise InputError(
-                "the pragma holds no loops",
-                pragma.span,
-                "write microkernel loops(for (...) C[i][j] += A[i][k] * B[k][j];)",
-                topic="microkernels",
-            )
-        call, loops = node, items
-    assert isinstance(call, c_ast.FuncCall), "one of the two is"
+    in_place = pragma.kind == "call"
+    if not isinstance(node, (c_ast.For, c_ast.Compound) if in_place else c_ast.FuncCall):
+        why = f"'microkernel {pragma.kind}(...)' stands before something that is no {'loop' if in_place else 'call'}"
+        hint = f"put it before the {'loops' if in_place else 'call'}"
+        raise places.error(why, node, hint, topic="microkernels")
+    loops: list[Node] = [node] if in_place else items
+    call = node if not in_place else items[0] if len(items) == 1 else None
+    if not isinstance(call, c_ast.FuncCall):
+        hint = "write microkernel call(f(&A[i][0], &B[0][j], &C[i][j]))"
+        raise InputError("the pragma holds no call", pragma.span, hint, topic="microkernels")
+    if not loops or not all(isinstance(item, (c_ast.For, c_ast.Compound, c_ast.Assignment)) for item in loops):
+        hint = "write microkernel loops(for (...) C[i][j] += A[i][k] * B[k][j];)"
+        raise InputError("the pragma holds no loops", pragma.span, hint, topic="microkernels")
     if not isinstance(call.name, c_ast.ID):
         raise places.error(
             "the microkernel is called through an expression", call, "call it by its name", topic="microkernels"
@@ -108,22 +86,8 @@ def _address(state: State, node: Node) -> RawAccess | None:
     values = state.values()
     while isinstance(node, c_ast.Cast) and isinstance(node.to_type.type, c_ast.PtrDecl):
         node = node.expr
-    if isinstance(node, c_ast.ArrayRef):
-        base, depth = node.name, 1
-        while isinstance(base, c_ast.ArrayRef):
-            base, depth = base.name, depth + 1
-        symbol = state.data_symbol(base) if isinstance(base, c_ast.ID) else None
-        if symbol is None or len(symbol.levels) <= depth:
-            return None
-    elif isinstance(node, c_ast.ID):
-        symbol = state.data_symbol(node)
-        if symbol is None or not symbol.levels:
-            return None
-    elif (
-        not isinstance(node, (c_ast.UnaryOp, c_ast.BinaryOp))
-        or (isinstance(node, c_ast.UnaryOp) and node.op != "&")
-        or (isinstance(node, c_ast.BinaryOp) and not values.is_pointer(node))
-    ):
+    read = isinstance(node, c_ast.UnaryOp) and node.op == "*"
+    if read or not values.is_pointer(node):
         return None
     symbol, subscripts, offset = values.address(node, state.domain)
     subscript_list: list[Value] = [*subscripts, *([offset] if offset is not None else [])]

@@ -5,7 +5,7 @@ Sets and functions here are zero-dimensional with iterators as isl parameters (s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pycparser import c_ast
@@ -127,6 +127,21 @@ class RawStatement:
     body: RawAssignment | RawCall | RawBlackBox
     node: Node
 
+    @property
+    def parts(self) -> tuple[RawStatement, ...]:
+        """What a call or kept code consists of; an assignment itself."""
+        return (self.body.inner if not isinstance(self.body, RawAssignment) else ()) or (self,)
+
+
+def every_access(statements: Sequence[RawStatement]) -> list[RawAccess]:
+    """Accesses of statements, of those inside of calls and kept code, and the addresses that calls are given."""
+    found: list[RawAccess] = []
+    for one in statements:
+        found += one.accesses if one.parts == (one,) else every_access(one.parts)
+        if isinstance(one.body, RawCall):
+            found += [argument.address for argument in one.body.arguments if argument.address is not None]
+    return found
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -173,5 +188,5 @@ class Walked:
     """What integers are given of which only data know the value."""
     granted: dict[str, None] = field(default_factory=dict)
     """What conditions were dropped with, for people, in the order of the text."""
-    stores: dict[int, tuple[c_ast.Assignment, Node]] = field(default_factory=dict)
+    stores: dict[int, tuple[Node, c_ast.If]] = field(default_factory=dict)
     """id of an assignment that stores where the `if` that it was made of may not -> the two."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from pycparser import c_ast, c_generator
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors, Span
-from polydl.frontend.core.loop_forms import AnyLoop, counts, loop_of
+from polydl.frontend.core.loop_forms import AnyLoop, counts, listed, loop_of
 from polydl.frontend.core.tree_parts import items_of
 from polydl.frontend.lower.inlined import Expanded
 from polydl.frontend.meaning.liveness import Beyond, Effect, effect, jumps
@@ -61,6 +62,10 @@ class Found:
         return effect(self.after, name) is Effect.READS
 
 
+def _wrong(pragma: Pragma, reason: str, hint: str, topic: str = "regions") -> InputError:
+    return InputError(reason, pragma.span, hint, topic=topic)
+
+
 def pairing_errors(pragmas: Sequence[Pragma]) -> list[InputError]:
     """scop and endscop pragmas that do not come in pairs."""
     errors: list[InputError] = []
@@ -68,32 +73,15 @@ def pairing_errors(pragmas: Sequence[Pragma]) -> list[InputError]:
     for pragma in pragmas:
         if pragma.kind == "scop":
             if opened is not None:
-                errors.append(
-                    InputError(
-                        "a scop starts inside a scop",
-                        pragma.span,
-                        f"line {opened.line} opened one: close it first",
-                        topic="regions",
-                    )
-                )
+                hint = f"line {opened.line} opened one: close it first"
+                errors.append(_wrong(pragma, "a scop starts inside a scop", hint))
             opened = pragma
         elif pragma.kind == "endscop":
             if opened is None:
-                errors.append(
-                    InputError(
-                        "'#pragma endscop' without '#pragma scop'", pragma.span, "open the region", topic="regions"
-                    )
-                )
+                errors.append(_wrong(pragma, "'#pragma endscop' without '#pragma scop'", "open the region"))
             opened = None
     if opened is not None:
-        errors.append(
-            InputError(
-                "the scop is never closed",
-                opened.span,
-                "put '#pragma endscop' after its last statement",
-                topic="regions",
-            )
-        )
+        errors.append(_wrong(opened, "the scop is never closed", "put '#pragma endscop' after its last statement"))
     return errors
 
 
@@ -127,41 +115,32 @@ class Finder:
         for found in self.found[before:]:
             found.facts += self._facts
 
-    def _block(self, function: c_ast.FuncDef, block: c_ast.Compound, outer: Scope, after: list[Node]) -> None:
+    def _block(self, function: c_ast.FuncDef, block: Node, outer: Scope, after: list[Node]) -> None:
+        """Look for regions in a block, or in a statement by itself."""
         scope = Scope(outer)
-        items = list(block.block_items or [])
+        items = items_of(block)
         at = 0
         while at < len(items):
             item = items[at]
             pragma = self._pragma(item)
             if pragma is None:
                 scope.declare(item, Storage.LOCAL, self.evaluate)
-                self._inside(function, item, scope, [*items[at + 1 :], *after])
+                for part, inner, behind in self._within(item, scope):
+                    self._block(function, part, inner, [*behind, *items[at + 1 :], *after])
             elif pragma.kind in _FACTS:
                 self._facts.append(pragma)
             elif pragma.kind == "scop":
                 end = self._closing(items, at)
                 if end is None:
-                    self.errors.append(
-                        InputError(
-                            "the scop is not closed in the block that opens it",
-                            pragma.span,
-                            "put '#pragma scop' and '#pragma endscop' between the same braces",
-                            topic="regions",
-                        )
-                    )
+                    why = "the scop is not closed in the block that opens it"
+                    hint = "put '#pragma scop' and '#pragma endscop' between the same braces"
+                    self.errors.append(_wrong(pragma, why, hint))
                     return
                 self._region(function, items, (at, end), scope, after)
                 at = end
             elif pragma.kind in ("call", "loops"):
-                self.errors.append(
-                    InputError(
-                        "a microkernel pragma stands outside any scop",
-                        pragma.span,
-                        "put it inside the region",
-                        topic="microkernels",
-                    )
-                )
+                why = "a microkernel pragma stands outside any scop"
+                self.errors.append(_wrong(pragma, why, "put it inside the region", "microkernels"))
             at += 1
 
     def _pragma(self, item: Node) -> Pragma | None:
@@ -198,11 +177,7 @@ class Finder:
             if pragma is not None and pragma.kind in _FACTS:
                 facts.append(pragma)
             elif pragma is not None and pragma.kind == "scop":
-                self.errors.append(
-                    InputError(
-                        "a scop starts inside a scop", pragma.span, "close the first one before", topic="regions"
-                    )
-                )
+                self.errors.append(_wrong(pragma, "a scop starts inside a scop", "close the first one before"))
         # declarations of the region stay visible behind it: keep them out of the scope that the walk starts from
         self.found.append(
             Found(
@@ -231,48 +206,40 @@ class Finder:
                     )
                 )
 
-    def _inside(self, function: c_ast.FuncDef, node: Node, scope: Scope, after: list[Node]) -> None:
-        """Look for regions in the blocks of a statement."""
+    def _within(self, node: Node, scope: Scope) -> list[tuple[Node, Scope, list[Node]]]:
+        """What stands in a statement: each with the names visible there, and with what of the statement may run behind
+        it."""
         match node:
             case c_ast.Compound():
-                self._block(function, node, scope, after)
-            case c_ast.For():
+                return [(node, scope, [])]
+            case c_ast.For() | c_ast.While() | c_ast.DoWhile():
                 inner = Scope(scope)
-                if isinstance(node.init, c_ast.DeclList):
-                    for decl in node.init.decls:
-                        inner.declare(decl, Storage.LOCAL, self.evaluate)
-                self._inside(function, node.stmt, inner, [*_again(node), *after])
-            case c_ast.While() | c_ast.DoWhile():
-                self._inside(function, node.stmt, scope, [*_again(node), *after])
+                for part in listed(node.init) if isinstance(node, c_ast.For) else ():
+                    inner.declare(part, Storage.LOCAL, self.evaluate)
+                return [(node.stmt, inner, _again(node))]
             case c_ast.If():
-                self._inside(function, node.iftrue, scope, after)
-                if node.iffalse is not None:
-                    self._inside(function, node.iffalse, scope, after)
+                return [(part, scope, []) for part in (node.iftrue, node.iffalse) if part is not None]
             case c_ast.Switch() | c_ast.Label():
-                self._inside(function, node.stmt, scope, [node.stmt, Beyond(), *after])
+                return [(node.stmt, scope, [node.stmt, Beyond()])]
             case c_ast.Case() | c_ast.Default():
-                for statement in node.stmts or ():
-                    self._inside(function, statement, scope, [*(node.stmts or ()), *after])
+                return [(one, scope, list(node.stmts)) for one in node.stmts or ()]
+        return []
 
     def nest(self, function: c_ast.FuncDef) -> Found | InputError:
         """The loops of a function whose body is declarations and one run of for loops; for other bodies the first
         statement that keeps it from being that."""
         items = [i for i in function.body.block_items or [] if not isinstance(i, c_ast.EmptyStatement)]
         scope = Scope(self.function_scope(function))
-        at = 0
-        while at < len(items) and isinstance(items[at], (c_ast.Decl, c_ast.Typedef, c_ast.Pragma)):
-            scope.declare(items[at], Storage.LOCAL, self.evaluate)
-            at += 1
-        loops = []
-        while at < len(items) and (self._is_loop(function, items[at]) or isinstance(items[at], c_ast.Pragma)):
-            loops.append(items[at])
-            at += 1
-        rest = items[at:]
+        before = [*takewhile(lambda item: isinstance(item, c_ast.Decl | c_ast.Typedef | c_ast.Pragma), items)]
+        for item in before:
+            scope.declare(item, Storage.LOCAL, self.evaluate)
+        behind = items[len(before) :]
+        loops = [*takewhile(lambda item: isinstance(item, c_ast.Pragma) or self._is_loop(function, item), behind)]
+        rest = behind[len(loops) :]
         bare_return = len(rest) == 1 and isinstance(rest[0], c_ast.Return) and rest[0].expr is None
         first = next((i for i in loops if not isinstance(i, c_ast.Pragma)), None)
         if first is None or (rest and not bare_return):
             return self._no_nest(function, rest[0] if rest else None)
-        before = items[: len(items) - len(loops) - len(rest)]
         return self._run(function, loops, scope, rest, before) or self._no_nest(function, first)
 
     @staticmethod
@@ -352,62 +319,52 @@ class Finder:
     def runs(self, function: c_ast.FuncDef) -> list[Found]:
         """The loops of a function among other statements: each run of for loops of a block that stands in no other for
         loop."""
-        return self._runs(function, function.body, self.function_scope(function), [])
+        return self._runs(function, items_of(function.body), self.function_scope(function), [])
 
     def apart(self, found: Found, most: int = 1) -> list[Found]:
         """The loops of a region of more than `most`, in runs of so many: one after the other, or each by itself."""
-        runs: list[Found | None] = []
-        at = 0
-        while at < len(found.items) and len(found.items) > most:
-            end = at
-            while end < min(at + most, len(found.items)) and self._is_loop(found.function, found.items[end]):
-                end += 1
-            if end > at:
-                after, before = [*found.items[end:], *found.after], [*found.before, *found.items[:at]]
-                runs.append(self._run(found.function, found.items[at:end], found.scope.copy(), after, before))
-            at = max(end, at + 1)
-        return [run for run in runs if run is not None]
+        if len(found.items) <= most:
+            return []
+        return self._runs(found.function, found.items, found.scope, found.after, found.before, most)
 
     def inside(self, found: Found) -> list[Found]:
         """The runs of for loops in the bodies of those of a region."""
         inner: list[Found] = []
         for at, item in enumerate(found.items):
             if self._is_loop(found.function, item) and isinstance(item, AnyLoop):
-                scope = Scope(found.scope)
-                init = item.init if isinstance(item, c_ast.For) else None
-                for decl in init.decls if isinstance(init, c_ast.DeclList) else ():
-                    scope.declare(decl, Storage.LOCAL, self.evaluate)
-                inner += self._runs(
-                    found.function, item.stmt, scope, [*_again(item), *found.items[at + 1 :], *found.after]
-                )
+                for part, scope, behind in self._within(item, found.scope):
+                    after = [*behind, *found.items[at + 1 :], *found.after]
+                    inner += self._runs(found.function, items_of(part), scope, after)
         return inner
 
-    def _runs(self, function: c_ast.FuncDef, node: Node, outer: Scope, after: list[Node]) -> list[Found]:
-        """The runs of for loops in a statement that is no for loop, or a body."""
+    def _runs(
+        self,
+        function: c_ast.FuncDef,
+        items: list[Node],
+        outer: Scope,
+        after: list[Node],
+        before: Sequence[Node] = (),
+        most: int | None = None,
+    ) -> list[Found]:
+        """The runs of for loops in statements that stand in no for loop, of `most` loops each. `before`, `after`: what
+        stands around them."""
         found: list[Found] = []
         scope, at = Scope(outer), 0
-        items = items_of(node)
         while at < len(items):
-            item = items[at]
-            if self._is_loop(function, item):
-                end = at
-                while end < len(items) and self._is_loop(function, items[end]):
-                    end += 1
+            item, end = items[at], at
+            while end < min(len(items), at + (most or len(items))) and self._is_loop(function, items[end]):
+                end += 1
+            if end > at:
                 # What is declared behind the loops is not visible in them.
-                run = self._run(function, items[at:end], scope.copy(), [*items[end:], *after], items[:at])
+                around = [*items[end:], *after], [*before, *items[:at]]
+                run = self._run(function, items[at:end], scope.copy(), *around)
                 found.extend([run] if run is not None else [])
                 at = end
                 continue
             scope.declare(item, Storage.LOCAL, self.evaluate)
-            rest = [*items[at + 1 :], *after]
-            match item:
-                case c_ast.Compound():
-                    found += self._runs(function, item, scope, rest)
-                case c_ast.If():
-                    for part in (item.iftrue, item.iffalse):
-                        found += self._runs(function, part, scope, rest) if part is not None else []
-                case c_ast.While() | c_ast.DoWhile():
-                    found += self._runs(function, item.stmt, scope, [*_again(item), *rest])
+            if not isinstance(item, c_ast.Switch | c_ast.Label):
+                for part, inner, behind in self._within(item, scope):
+                    found += self._runs(function, items_of(part), inner, [*behind, *items[at + 1 :], *after])
             at += 1
         return found
 
@@ -457,25 +414,15 @@ def _header(function: c_ast.FuncDef) -> Header | None:
 def outlined(found: Found, source: SourceText) -> Found:
     """A region with the pragmas of its first loop, and with all of each `#if` group that it has a part of.
 
-    Raises InputErrors for pragmas whose meaning would be lost, and where pragmas of a region stand in different
+    Raises InputError for pragmas whose meaning would be lost, and where pragmas of a region stand in different
     branches of a `#if`.
     """
     before = pragmas_before(source, found.start)
     code = before[0].start if before else found.start
     start, end = balanced(source, code, found.end)
-    try:
-        check_threads(source, start, end)
-    except InputError as error:
-        raise InputErrors([error]) from None
+    check_threads(source, start, end)
     if found.marked and (start, end) != (code, found.end):
-        raise InputErrors(
-            [
-                InputError(
-                    "an '#if' opens inside of the region and closes outside of it, or the other way round",
-                    found.span,
-                    "put '#pragma scop' and '#pragma endscop' where the same '#if's are open",
-                    topic="regions",
-                )
-            ]
-        )
+        why = "an '#if' opens inside of the region and closes outside of it, or the other way round"
+        hint = "put '#pragma scop' and '#pragma endscop' where the same '#if's are open"
+        raise InputError(why, found.span, hint, topic="regions")
     return replace(found, start=start, end=end)

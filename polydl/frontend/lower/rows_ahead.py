@@ -24,28 +24,17 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
-from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, replaced, summands, type_named
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, replaced, type_named
 from polydl.frontend.lower.member_nodes import written
-from polydl.frontend.meaning.liveness import assigned_names, changed_names
+from polydl.frontend.lower.upward_loops import PREFETCH, Bounds, bounds_of, counts_along, is_still
+from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.segment_ends import AHEAD, END, LINE_BYTES, MOST_LINES
 from polydl.model.types import ElementType
 
 _LINE = "polydl_line"
-_UPWARDS = ("++", "p++")
-_PREFETCH = "__builtin_prefetch"
 _LEAVES = (c_ast.Break, c_ast.Continue, c_ast.Goto, c_ast.Return)
 _PERHAPS = (c_ast.TernaryOp, c_ast.If, c_ast.Switch, c_ast.For, c_ast.While, c_ast.DoWhile)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Of a loop that counts up by one."""
-
-    counter: str
-    first: Node
-    op: str
-    last: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +44,6 @@ class Fetching:
     code: Node
     arrays: tuple[str, ...]
     """Of the rows."""
-
-
-def bounds_of(loop: c_ast.For) -> Bounds | None:
-    """None for a loop that counts in another way, or whose header mentions its variable in other places."""
-    init, cond, step = loop.init, loop.cond, loop.next
-    if isinstance(init, c_ast.DeclList) and len(init.decls) == 1 and init.decls[0].init is not None:
-        name, first = init.decls[0].name, init.decls[0].init
-    elif isinstance(init, c_ast.Assignment) and init.op == "=" and isinstance(init.lvalue, c_ast.ID):
-        name, first = init.lvalue.name, init.rvalue
-    else:
-        return None
-    if not (isinstance(step, c_ast.UnaryOp) and step.op in _UPWARDS and getattr(step.expr, "name", None) == name):
-        return None
-    if not (isinstance(cond, c_ast.BinaryOp) and cond.op in ("<", "<=") and getattr(cond.left, "name", None) == name):
-        return None
-    return None if name in {*mentions(cond.right), *mentions(first)} else Bounds(name, first, cond.op, cond.right)
-
-
-def is_fetch(node: Node) -> bool:
-    """Whether a statement only fetches, as those that are made here."""
-    match node:
-        case c_ast.If(iftrue=c_ast.For(stmt=c_ast.FuncCall(name=c_ast.ID(name=name))), iffalse=None):
-            return bool(name == _PREFETCH)
-    return False
 
 
 def fetching(code: Node, table: str, find: Callable[[str], Symbol | None]) -> Fetching | None:
@@ -91,11 +56,9 @@ def fetching(code: Node, table: str, find: Callable[[str], Symbol | None]) -> Fe
         if not isinstance(node, c_ast.For):
             return mapped(node, changed)
         bounds = bounds_of(node)
-        if bounds is None or changed_names(bounds.last) or _calls(bounds.last):
+        if bounds is None or not is_still(bounds.last):
             return mapped(node, changed)
-        end = c_ast.ArrayRef(c_ast.ID(table), c_ast.ID(END)) if node is code and table else bounds.last
-        if bounds.op == "<=" and end is bounds.last:
-            end = c_ast.BinaryOp("+", end, integer(1))
+        end = c_ast.ArrayRef(c_ast.ID(table), c_ast.ID(END)) if node is code and table else bounds.past
         rows = _rows(node, bounds, find)
         if not rows:
             return mapped(node, changed)
@@ -125,18 +88,18 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
     """What loops directly inside of a loop over entries read by tables that the entry subscripts."""
     if any(isinstance(node, _LEAVES) for node in nodes(loop.stmt)):
         return []
-    own = {node.name for node in nodes(loop.stmt) if isinstance(node, c_ast.Decl)} | assigned_names(loop.stmt)
+    own = assigned_names(loop.stmt)
     if bounds.counter in own or own & set(mentions(bounds.last)):
         return []
     found: dict[str, _Row] = {}
     for inner in items_of(loop.stmt):
-        along = bounds_of(inner) if isinstance(inner, c_ast.For) else None
-        if along is None or not isinstance(inner, c_ast.For):
+        along = bounds_of(inner)
+        if along is None:
             continue
         heads = (along.first, along.last)
-        if any({bounds.counter, *own} & set(mentions(one)) or changed_names(one) or _calls(one) for one in heads):
+        if any({bounds.counter, *own} & set(mentions(one)) or not is_still(one) for one in heads):
             continue
-        for element in _elements(inner.stmt):
+        for element in _elements(along.loop.stmt):
             row = _row(element, bounds.counter, along, own, find)
             if row is not None:
                 found.setdefault(written(element), row)
@@ -151,14 +114,13 @@ def _row(
     if symbol is None or not isinstance(symbol.ctype, ElementType):
         return None
     *others, last = subscripts
-    moving = [term for term in summands(last) if along.counter in mentions(term)]
-    neighbours = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
+    neighbours = counts_along(last, along.counter)
     named = {name for one in subscripts for name in mentions(one)} - {along.counter}
     if not neighbours or any(along.counter in mentions(one) for one in others) or named & set(own):
         return None
     read = [node for one in subscripts for node in nodes(one) if isinstance(node, c_ast.ArrayRef)]
     by_table = any(entry in mentions(one.subscript) and _is_table(one, find) for one in read)
-    if not by_table or any(changed_names(one) or _calls(one) for one in subscripts):
+    if not by_table or not all(map(is_still, subscripts)):
         return None
     return _Row(element, array, along, max(LINE_BYTES // symbol.ctype.bytes, 1))
 
@@ -184,7 +146,7 @@ def _fetch(row: _Row, entry: str, end: Node) -> Node:
     later: Mapping[str, Node] = {
         entry: c_ast.BinaryOp("+", c_ast.ID(entry), ahead), row.bounds.counter: c_ast.ID(_LINE)
     }  # fmt: skip
-    call = c_ast.FuncCall(c_ast.ID(_PREFETCH), c_ast.ExprList([c_ast.UnaryOp("&", replaced(row.element, later))]))
+    call = c_ast.FuncCall(c_ast.ID(PREFETCH), c_ast.ExprList([c_ast.UnaryOp("&", replaced(row.element, later))]))
     most = integer(MOST_LINES * row.step)
     first, at = row.bounds.first, c_ast.ID(_LINE)
     is_zero = isinstance(first, c_ast.Constant) and first.value == "0"
@@ -195,7 +157,3 @@ def _fetch(row: _Row, entry: str, end: Node) -> Node:
     lines = c_ast.For(c_ast.DeclList([decl]), inside, step, call)
     left = c_ast.BinaryOp("<", ahead, c_ast.BinaryOp("-", end, c_ast.ID(entry)))
     return c_ast.If(c_ast.BinaryOp("&&", c_ast.BinaryOp("<", c_ast.ID(entry), end), left), lines, None)
-
-
-def _calls(node: Node) -> bool:
-    return any(isinstance(one, c_ast.FuncCall) for one in nodes(node))

@@ -13,8 +13,7 @@ statement of affine loops: that tells whether microkernels can run it (`model.co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -24,10 +23,10 @@ from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop, statements
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import counting, integer, replaced
-from polydl.frontend.lower import entries
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawSegment, RawStatement
 from polydl.frontend.lower.state import State
+from polydl.frontend.lower.upward_loops import bounds_of
 from polydl.frontend.meaning.delinearize import recover
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import declarations, mentions, nodes
@@ -65,7 +64,7 @@ def turned(loop: Loop, counter: Counter, state: State) -> Node | None:
     found = _sum(loop, counter, state)
     if found is None or not found.around:
         return None
-    raw = _affine(found, state)
+    raw = _affine(found, _tables(found, state), state)
     if (
         raw is None
         or not (_multiplies(raw) or _is_step(raw))
@@ -85,7 +84,7 @@ def segment(loop: Loop, counter: Counter, state: State) -> RawSegment | None:
     if found is None or found.around:
         return None
     tables = _tables(found, state)
-    raw = _affine(found, state)
+    raw = _affine(found, tables, state)
     ends = [state.substituted(node) for node in (found.first, found.last)]
     if raw is None or None in ends:
         return None
@@ -118,28 +117,20 @@ def in_elements(items: Sequence[Node], state: State) -> list[Node]:
 def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list[Node] | None:
     """An integer that only bounds of loops in the block mention is what it is initialised with: an element of an array
     that the region does not write, `const int end = ptr[i + 1]`."""
-    users = [one for one in items if one is not integer and integer.name in mentions(one)]
-    loops = [one for one in users if isinstance(one, c_ast.For)]
-    if not isinstance(integer.init, c_ast.ArrayRef):
+    value = _declared(integer, state) if isinstance(integer.type, c_ast.TypeDecl) else None
+    others = [one for one in items if one is not integer]
+    users = [one for one in others if integer.name in mentions(one)]
+    if not isinstance(value, c_ast.ArrayRef) or not users or _array(value) in state.settings.stored:
         return None
-    array = _array(integer.init)
-    symbol = None if array is None else state.scope.find(array)
-    inside = [part for one in loops for part in (one.next, one.stmt) if part is not None]
-    if (
-        not loops
-        or len(loops) < len(users)
-        or symbol is None
-        or array in state.settings.stored
-        or integer.storage
-        or not isinstance(integer.type, c_ast.TypeDecl)
-        or state.type_of(c_ast.Typename(None, [], None, integer.type)) is not symbol.ctype
-        or any(integer.name in mentions(part) for part in inside)
-        or {integer.name, *mentions(integer.init)}
-        & {name for one in items if one is not integer for name in assigned_names(one)}
-    ):
+    changed = {name for one in others for name in assigned_names(one)}
+    heads_alone = all(
+        isinstance(one, c_ast.For)
+        and not any(integer.name in mentions(part) for part in (one.next, one.stmt) if part is not None)
+        for one in users
+    )
+    if not heads_alone or changed & {integer.name, *mentions(value)}:
         return None
-    known = {integer.name: integer.init}
-    return [replaced(one, known) if one in loops else one for one in items if one is not integer]
+    return [replaced(one, {integer.name: value}) if one in users else one for one in others]
 
 
 def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list[Node] | None:
@@ -188,10 +179,9 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
 
 
 def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
-    ends = entries.ends(loop, counter)
-    if ends is None or counter.name is None:
+    bounds = bounds_of(loop.node)
+    if bounds is None or bounds.counter != counter.name:
         return None
-    first, last = ends
     loops: list[c_ast.For] = []
     step = _step(loop.body, {}, loops, state)
     written_to = [node.lvalue for node in nodes(step) if isinstance(node, c_ast.Assignment)] if step is not None else []
@@ -202,12 +192,12 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     moved = set(mentions(place))
     around = [one for one in loops if _variable(one) in moved]
     inside = [one for one in loops if _variable(one) not in moved]
-    own = {counter.name, *(_variable(one) for one in inside)}
+    own = {bounds.counter, *(_variable(one) for one in inside)}
     heads = [part for one in around for part in (one.init, one.cond, one.next) if part is not None]
     fixed = moved | {name for head in heads for name in mentions(head)}
     if target is None or own & fixed:
         return None
-    return _Sum(tuple(around), tuple(inside), step, counter.name, first, last)
+    return _Sum(tuple(around), tuple(inside), step, bounds.counter, bounds.first, bounds.past)
 
 
 def _step(body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: State) -> Node | None:
@@ -306,10 +296,9 @@ def _entry_of(node: c_ast.ArrayRef, entry: str, state: State) -> str | None:
     return str(node.name.name) if symbol is not None and integers and len(symbol.levels) == 1 else None
 
 
-def _affine(found: _Sum, state: State) -> RawStatement | None:
+def _affine(found: _Sum, tables: dict[str, str], state: State) -> RawStatement | None:
     """The step in loops that count entries, and elements of tables, from 0; None where it neither adds products of
     elements nor is one of a microkernel."""
-    tables = _tables(found, state)
     entry = counters.fresh(f"{found.entry}_of", state)
 
     def renamed(node: Node) -> Node:
@@ -325,18 +314,9 @@ def _affine(found: _Sum, state: State) -> RawStatement | None:
     for name in (*reversed(tables.values()), entry):
         node = counting("int", name, integer(_MOST, node.coord), node, node.coord)
     node = _nested(found.around, node)
-    before, errors = dict(state.environment), len(state.errors)
-    known = {
-        one.name: copy(getattr(state.walked, one.name)) for one in fields(state.walked) if one.name != "statements"
-    }
-    with state.scoped(), state.collected() as made:
+    with state.tried() as made:  # the loop itself is walked for what it touches
         state.walk(node)
-    wrong = len(state.errors) > errors
-    del state.errors[errors:]
-    state.environment = before
-    for name, value in known.items():  # the loop itself is walked for what it touches
-        setattr(state.walked, name, value)
-    if wrong or len(made) != 1:
+    if len(made) != 1:
         return None
     (one,) = made
     if not (_adds_products(one) or _is_step(one)):

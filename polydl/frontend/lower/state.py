@@ -5,19 +5,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import fields
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
-from polydl.frontend.core.node_copies import mapped
-from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop
+from polydl.frontend.core.tree_parts import replaced
+from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop, Walked
 from polydl.frontend.meaning.lookup import Lookup, Settings
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.types import ElementType
+
+
+def asked(node: c_ast.If) -> int:
+    """What tells an `if` from all others, though one around what `continue` leaves out is made anew in each walk: the
+    identity of its condition."""
+    condition = node.cond
+    while isinstance(condition, c_ast.UnaryOp) and condition.op == "!":
+        condition = condition.expr
+    return id(condition)
 
 
 class State(Lookup, ABC):
@@ -46,6 +57,16 @@ class State(Lookup, ABC):
     def values(self) -> Values:
         """A builder for one statement's value."""
         return Values(self)
+
+    def branch(self, node: Node) -> None:
+        """Walk a statement whose declarations end with it."""
+        with self.scoped():
+            self.walk(node)
+            self.no_pending()
+
+    def stays(self, node: c_ast.If) -> bool:
+        """Whether an `if` is known to have to stay as it is written."""
+        return asked(node) in self.settings.kept
 
     def no_pending(self) -> None:
         """Report a microkernel pragma that nothing follows."""
@@ -88,6 +109,21 @@ class State(Lookup, ABC):
             self._counters[-1] = position
 
     @contextmanager
+    def tried(self) -> Iterator[list[RawStatement]]:
+        """Inside, code is walked to see what becomes of it, and nothing of that stays: the list that this yields has
+        its statements, or none where there were errors."""
+        walked, environment, errors = self.walked, self.environment, self.errors
+        self.walked = Walked(**{one.name: copy(getattr(walked, one.name)) for one in fields(walked)})
+        self.environment, self.errors = dict(environment), []
+        try:
+            with self.scoped(), self.collected() as made:
+                yield made
+            if self.errors:
+                made.clear()
+        finally:
+            self.walked, self.environment, self.errors = walked, environment, errors
+
+    @contextmanager
     def inside(self, loop: SourceLoop, ctype: ElementType) -> Iterator[None]:
         """The body of a loop whose variable has this type; the domain is put back behind it."""
         outer = self.domain
@@ -114,12 +150,7 @@ class State(Lookup, ABC):
         there is no expression, as that which a loop leaves in its variable."""
         names = set(mentions(node)) & {name for name in self.environment if name in self.walked.temporaries}
         names -= {loop.name for loop, _ in self.loops}
-        if any((known := self.environment[name]) is not None and known[1] is None for name in names):
+        held = {name: known[1] for name in names if (known := self.environment[name]) is not None}
+        if None in held.values():
             return None
-        return self._replaced(node, names) if names else node
-
-    def _replaced(self, node: Node, names: set[str]) -> Node:
-        if isinstance(node, c_ast.ID) and node.name in names:
-            known = self.environment[node.name]
-            return node if known is None or known[1] is None else known[1]
-        return mapped(node, lambda inner: self._replaced(inner, names))
+        return replaced(node, {name: value for name, value in held.items() if value is not None}) if held else node

@@ -10,13 +10,11 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
-from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, summands, text_of, type_named
-from polydl.frontend.lower.jammed_entries import entry_of, jammed
-from polydl.frontend.lower.rows_ahead import Bounds, bounds_of, is_fetch
-from polydl.frontend.meaning.liveness import changed_names
+from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, text_of, type_named
+from polydl.frontend.lower.jammed_entries import jammed
+from polydl.frontend.lower.upward_loops import Bounds, bounds_of, counts_along, is_pure, is_still
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.combiners import of_assignment
-from polydl.model.functions import result_of
 from polydl.model.types import F32, F64, ElementType
 
 _SIMD = "omp simd"
@@ -74,35 +72,29 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> Node | None:
 
 def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Node] | None:
     """A loop whose entries are independent, four at a time, and the loop over what is left; None for other code."""
-    bounds = bounds_of(node) if isinstance(node, c_ast.For) else None
-    if bounds is None or not isinstance(node, c_ast.For) or not (_pure(node.stmt) and _pure(bounds.last)):
+    bounds = bounds_of(node)
+    if bounds is None or not (is_pure(bounds.loop.stmt) and is_pure(bounds.last)):
         return None
 
     def lanes(loop: c_ast.For, old: Mapping[str, str]) -> Node | None:
         return _summed(loop, lambda name: typed(old.get(name, name))) if _along_rows(loop) else None
 
-    last = bounds.last
-    if bounds.op == "<=":
-        last = c_ast.BinaryOp("+", last, integer(1))
-    made = jammed(node, bounds.counter, last, lanes)
-    return None if made is None else [*entry_of(node, bounds.first, made)]
+    return jammed(bounds, lanes)
 
 
 def _along_rows(loop: Node) -> bool:
     """Whether the last subscripts of all that a loop adds up count with it, and no others."""
-    bounds = bounds_of(loop) if isinstance(loop, c_ast.For) else None
-    if bounds is None or not isinstance(loop, c_ast.For):
+    bounds = bounds_of(loop)
+    if bounds is None:
         return False
     counter = bounds.counter
 
     def follows(node: Node, *, inside: bool = False) -> bool:
         if isinstance(node, c_ast.ArrayRef) and counter in mentions(node):
-            moving = [term for term in summands(node.subscript) if counter in mentions(term)]
-            alone = len(moving) == 1 and isinstance(moving[0], c_ast.ID)
-            return not inside and alone and counter not in mentions(node.name)
+            return not inside and counts_along(node.subscript, counter) and counter not in mentions(node.name)
         return all(follows(child, inside=inside or isinstance(node, c_ast.ArrayRef)) for _, child in node.children())
 
-    return follows(loop.stmt)
+    return follows(bounds.loop.stmt)
 
 
 def _declared_type(decl: c_ast.Decl) -> ElementType | None:
@@ -114,11 +106,9 @@ def _declared_type(decl: c_ast.Decl) -> ElementType | None:
 
 def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | None:
     """A loop that only adds up, in lanes; None for other code."""
-    parts = _parts(loop)
-    if parts is None or not isinstance(loop, c_ast.For):
-        return None
     bounds = bounds_of(loop)
-    if bounds is None:
+    parts = None if bounds is None else _parts(bounds.loop)
+    if bounds is None or parts is None:
         return None
     declared, sums = parts
     targets = [_target(one.lvalue, typed) for one in sums]
@@ -126,14 +116,14 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
     inside = [*(d.init for d in declared if d.init is not None), *(one.rvalue for one in sums), *places]
     fixed = {bounds.counter, *(d.name for d in declared)}
     named = [t.name for t in targets if t is not None]
-    read = set().union(*(mentions(each) for each in (*inside, loop.cond, loop.init) if each is not None))
+    read = set().union(*(mentions(each) for each in (*inside, bounds.first, bounds.last)))
     moved = set().union(*map(mentions, places))
-    still = all(not changed_names(each) and _pure(each) for each in (*inside, bounds.first, bounds.last))
+    still = all(map(is_still, (*inside, bounds.first, bounds.last)))
     if None in targets or len(set(named)) < len(named) or read & set(named) or moved & fixed or not still:
         return None
     if set(named) & fixed or _mostly_gathered(declared, sums, bounds.counter):
         return None
-    return _lanes(loop, declared, sums, [t for t in targets if t is not None], bounds, typed)
+    return _lanes(declared, sums, [t for t in targets if t is not None], bounds, typed)
 
 
 def _mostly_gathered(declared: Sequence[c_ast.Decl], sums: Sequence[c_ast.Assignment], counter: str) -> bool:
@@ -167,10 +157,8 @@ class _Target:
     type: ElementType
 
 
-def _parts(loop: Node) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None:
+def _parts(loop: c_ast.For) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] | None:
     """What an iteration declares, and its accumulations behind; None where there is anything else."""
-    if not isinstance(loop, c_ast.For):
-        return None
     parts = items_of(loop.stmt)
     declared = [part for part in parts if isinstance(part, c_ast.Decl)]
     sums = [part for part in parts if isinstance(part, c_ast.Assignment) and of_assignment(part.op)]
@@ -186,7 +174,6 @@ def _target(place: Node, typed: Callable[[str], ElementType | None]) -> _Target 
 
 
 def _lanes(
-    loop: c_ast.For,
     declared: list[c_ast.Decl],
     sums: list[c_ast.Assignment],
     targets: list[_Target],
@@ -208,7 +195,7 @@ def _lanes(
     fixed = {bounds.counter, *(one.name for one in declared)}
     inside = [_along_pointers(one, bounds.counter, fixed, rows, typed) for one in inside]
     before += rows
-    made = copy(loop)
+    made = copy(bounds.loop)
     made.stmt = c_ast.Compound([*declared, *inside])
     code = c_ast.Compound([*before, c_ast.Pragma(f"{_SIMD}{reductions}"), made, *after])
     if not before:
@@ -228,8 +215,7 @@ def _along_pointers(
     if isinstance(node, c_ast.ArrayRef) and isinstance(node.name, c_ast.ArrayRef) and counter in mentions(node):
         base, _ = indexed(node.name)
         element = typed(base) if base else None
-        still = not fixed & set(mentions(node.name)) and _pure(node.name) and not changed_names(node.name)
-        if element in (F32, F64) and still:
+        if element in (F32, F64) and not fixed & set(mentions(node.name)) and is_still(node.name):
             assert element is not None, "one of these"
             name = _ROW.format(len(rows))
             rows.append(declaration(c_ast.PtrDecl([], type_named(element.c, name, ["const"])), name, node.name))
@@ -237,12 +223,3 @@ def _along_pointers(
             made.name = c_ast.ID(name)
             return made
     return mapped(node, lambda inner: _along_pointers(inner, counter, fixed, rows, typed))
-
-
-def _pure(node: Node) -> bool:
-    """Whether nothing but functions without effects is called."""
-    if is_fetch(node):
-        return True
-    if isinstance(node, c_ast.FuncCall) and not (isinstance(node.name, c_ast.ID) and result_of(node.name.name)):
-        return False
-    return all(_pure(child) for _, child in node.children())

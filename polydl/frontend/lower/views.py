@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from pycparser import c_ast
@@ -68,6 +69,16 @@ class Views:
         """About a member."""
         return self.places.error(reason, node, hint, topic=_TOPIC)
 
+    @property
+    def records(self) -> Records:
+        """The structures that are visible here."""
+        return Records(self.scope, constant)
+
+    def free(self, stem: str) -> str:
+        """A name that nothing has, perhaps with a number behind it."""
+        names = chain((stem,), (f"{stem}{number}" for number in count(1)))
+        return next(name for name in names if name not in self.words and name not in self.views)
+
     def view(self, reached: Reached, node: Node) -> Node:
         """The name of the view of a member."""
         text = reached.text
@@ -78,7 +89,7 @@ class Views:
         if text in self.written:
             if self.last and not symbol.inside:
                 raise self.error(f"the pointer '{text}' is written in the scop", node)
-            if len(symbol.levels) == 1 and isinstance(Records(self.scope, constant).peeled(reached.type), _SCALARS):
+            if len(symbol.levels) == 1 and isinstance(self.records.peeled(reached.type), _SCALARS):
                 return c_ast.ArrayRef(named, c_ast.Constant("int", "0", node.coord), node.coord)
         return named
 
@@ -86,13 +97,8 @@ class Views:
         text, root, type_ = reached.text, reached.root, reached.type
         if root.storage is Storage.GLOBAL and is_qualified(root.decl.type):
             raise self.error(f"'{root.name}' is a constant of the file", node)
-        name = free = "_".join(reached.words)
-        number = 0
-        while free in self.words or free in self.views:
-            number += 1
-            free = f"{name}{number}"
-        self.named[text] = free
-        records = Records(self.scope, constant)
+        free = self.named[text] = self.free("_".join(reached.words))
+        records = self.records
         kind = records.peeled(type_)
         ctype, levels, const, _ = self.scope.resolve(type_)
         scalar = isinstance(kind, _SCALARS)
@@ -102,15 +108,14 @@ class Views:
         shown = renamed(type_, free)
         # What the structure itself holds, and not what a pointer in it points to.
         inside = (scalar and text in self.written) or isinstance(kind, c_ast.ArrayDecl)
-        if not scalar or inside:
-            outer: Any = getattr(kind, "type", None) if not scalar else shown
-            pointed = renamed(outer, free)
+        held = type_ if scalar else getattr(kind, "type", type_)
+        if inside or isinstance(kind, c_ast.PtrDecl):
+            pointed = renamed(held, free)
             if inside and reached.const:
                 make_const(pointed)
-            shown = c_ast.PtrDecl([], pointed, node.coord) if inside or isinstance(kind, c_ast.PtrDecl) else shown
-            if isinstance(kind, c_ast.PtrDecl):
-                shown = c_ast.PtrDecl(["restrict"] if "restrict" in (kind.quals or []) else [], pointed, node.coord)
-        else:
+            restrict = isinstance(kind, c_ast.PtrDecl) and "restrict" in (kind.quals or [])
+            shown = c_ast.PtrDecl(["restrict"] if restrict else [], pointed, node.coord)
+        elif scalar:
             make_const(shown)
         if scalar and inside:
             levels = (Level(False, c_ast.Constant("int", "1", node.coord)),)

@@ -162,11 +162,11 @@ class Walker(Iterations):
             return
         before, outer = dict(self.environment), self.domain
         self.domain = tidy(outer.intersect(holds))
-        self._branch(node.iftrue)
+        self.branch(node.iftrue)
         after_then, self.environment = self.environment, dict(before)
         self.domain = tidy(outer.subtract(holds))
         if node.iffalse is not None:
-            self._branch(node.iffalse)
+            self.branch(node.iffalse)
         after_else, self.domain = self.environment, outer
         self.environment = {
             name: merged(after_then.get(name), after_else.get(name), holds) for name in {*after_then, *after_else}

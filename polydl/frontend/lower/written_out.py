@@ -20,7 +20,7 @@ from polydl.frontend.core.tree_parts import counting, integer
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, universe
 from polydl.frontend.meaning.data_subscripts import Chosen
-from polydl.frontend.meaning.symbols import Symbol
+from polydl.frontend.meaning.symbols import Level, Symbol
 from polydl.model.types import ElementType
 
 FILLING = frozenset({"memset", "memcpy", "memmove"})
@@ -56,10 +56,8 @@ def filled(call: c_ast.FuncCall, state: State) -> Node:
 
 def initialised(decl: c_ast.Decl, found: Symbol, state: State) -> list[Node]:
     """The statements that give an array of the region what its initialiser says. Raises InputError."""
-    extents = [None if level.extent is None else _constant(level.extent, state) for level in found.levels]
-    name = c_ast.ID(found.name, decl.coord)
-    known = [extent for extent in extents if extent is not None]
-    if not isinstance(decl.init, c_ast.InitList) or len(known) != len(extents) or any(e <= 0 for e in known):
+    known, name = _extents(found.levels, state), c_ast.ID(found.name, decl.coord)
+    if not isinstance(decl.init, c_ast.InitList) or known is None or any(extent <= 0 for extent in known):
         raise _refused(decl, state, "an array is initialised in the scop with something else than a list")
     listed = list(_listed(decl.init, name, known, state))
     total = 1
@@ -101,35 +99,34 @@ def _listed(values: c_ast.InitList, place: Node, extents: Sequence[int], state: 
 def _pointed(node: Node, state: State) -> tuple[Symbol, list[int]]:
     """The array that a pointer points into, and the extents of the arrays that are its elements. Raises InputError."""
     builder = state.values()
-    while isinstance(node, c_ast.Cast):
-        node = node.expr
+    node = _uncast(node)
     if not builder.is_pointer(node):
         raise _refused(node, state, "what is filled is no place in an array")
     symbol, subscripts, offset = builder.pointed_at(node, state.domain)
     if any(isinstance(one, Chosen) for one in (*subscripts, offset)):
         raise _refused(node, state, "data choose what is filled")
-    rest = symbol.levels[len(subscripts) + 1 :]
-    extents = [None if level.extent is None else _constant(level.extent, state) for level in rest]
-    if not isinstance(symbol.ctype, ElementType) or None in extents or symbol.members is not None:
+    extents = _extents(symbol.levels[len(subscripts) + 1 :], state)
+    if not isinstance(symbol.ctype, ElementType) or extents is None or symbol.members is not None:
         raise _refused(node, state, f"how many elements of '{symbol.shown}' are filled is not known")
-    return symbol, [extent for extent in extents if extent is not None]
+    return symbol, extents
+
+
+def _extents(levels: Sequence[Level], state: State) -> list[int] | None:
+    """The extents of dimensions; None where one is not known."""
+    found = [None if level.extent is None else _constant(level.extent, state) for level in levels]
+    known = [extent for extent in found if extent is not None]
+    return known if len(known) == len(found) else None
 
 
 def _elements(size: Node, element: ElementType, inner: Sequence[int], state: State) -> list[Node | int]:
     """How often each of the loops runs that fill so many bytes, outermost first. Raises InputError."""
     factors, bytes_ = [], 1
-    waiting = [size]
-    while waiting:
-        part = waiting.pop()
+    for part in _multiplied(size):
         value = _constant(part, state)
-        if isinstance(part, c_ast.Cast) and value is None:
-            waiting.append(part.expr)
-        elif isinstance(part, c_ast.BinaryOp) and part.op == "*" and value is None:
-            waiting += [part.right, part.left]
-        elif value is not None:
-            bytes_ *= value
-        else:
+        if value is None:
             factors.append(part)
+        else:
+            bytes_ *= value
     whole = element.bytes
     for extent in inner:
         whole *= extent
@@ -139,6 +136,14 @@ def _elements(size: Node, element: ElementType, inner: Sequence[int], state: Sta
     for factor in factors:
         count = factor if getattr(count, "value", "") == "1" else c_ast.BinaryOp("*", count, factor, size.coord)
     return [count, *inner]
+
+
+def _multiplied(node: Node) -> list[Node]:
+    """What a product is of, conversions left out."""
+    inner = _uncast(node)
+    if isinstance(inner, c_ast.BinaryOp) and inner.op == "*":
+        return [*_multiplied(inner.left), *_multiplied(inner.right)]
+    return [inner]
 
 
 def _loops(target: Node, value: Node, extents: Sequence[Node | int], node: Node, state: State, *, read: bool) -> Node:
