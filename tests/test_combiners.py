@@ -15,7 +15,7 @@ import pytest
 from polydl import load, rank
 from polydl.dependences.analysis import dependences
 from polydl.model import combiners
-from polydl.model.combiners import COMBINERS, Combiner, Regrouping, adds, idle, of_assignment, of_comparison
+from polydl.model.combiners import COMBINERS, Combiner, Regrouping, adds, idle, of_assignment, of_comparison, subtracts
 from polydl.model.scop import Scop
 from polydl.model.types import F32, F64, I32, I64, U32
 from polydl.options import Options
@@ -138,6 +138,7 @@ def test_what_leaves_a_value_as_it_is(op: str) -> None:
 
 def test_questions() -> None:
     assert [adds(op) for op in ("+=", "-=", "*=", "=", "/=")] == [True, True, False, False, False]
+    assert [subtracts(op) for op in ("+=", "-=", "*=", "=", "/=")] == [False, True, False, False, False]
     assert of_assignment("-=") is of_assignment("+=") is combiners.SUM
     assert of_assignment("|=") is combiners.OR and of_assignment("%=") is None
     assert of_comparison("<") is combiners.MIN and of_comparison("") is None

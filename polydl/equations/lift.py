@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from polydl.model import isl
-from polydl.model.combiners import SUM, adds
+from polydl.model.combiners import adds, subtracts
 from polydl.model.conversions import converted, explicit
 from polydl.model.expr import AffineValue, Binary, Call, Const, Expr, Load, Unary, constant_number, loads, on_operands
 from polydl.model.functions import FMA
@@ -97,7 +97,7 @@ class Equations:
         element = self.scop.arrays[s.target.array].element
         match body.value:
             case _ if adds(body.op):
-                sign, read, value = (1 if body.op == SUM.compounds[0].op else -1), body.target_read, body.value
+                sign, read, value = -1 if subtracts(body.op) else 1, body.target_read, body.value
             case Call(function, (one, two, Load(read))) if FMA.spellings.get(function) is element and body.op == "=":
                 sign, value = 1, Binary("*", one, two)
             case _:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from polydl.equations.equality import Instances, check
 from polydl.model import isl
+from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 
 
@@ -63,6 +64,28 @@ class RegroupingOnLeave(Rule):
     def regroups(self) -> bool:
         """See `Rule.regroups`."""
         return self.reassociate
+
+
+class Remade:
+    """A rewrite of some statements that is checked by making the program once more, from nothing but what it says."""
+
+    __slots__ = ()
+
+    statements: tuple[str, ...]
+
+    def made(self, before: Scop) -> Scop | str:
+        """The program afterwards, or why it is none that computes the same. Raises QuotaExceeded."""
+        raise NotImplementedError
+
+    def broken(self, before: Scop, after: Scop) -> str | None:
+        """See `Rewrite.broken`."""
+        names = ", ".join(self.statements)
+        with quota(f"the parts of {names}"):
+            made = self.made(before)
+        if isinstance(made, str):
+            return made
+        same = after.statements == made.statements and after.arrays == made.arrays
+        return None if same else f"more than {names} was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +150,18 @@ def together(
         elif len(some) > 1:
             nests = [[one for one in some if nest_of(one) == nest] for nest in sorted(set(map(nest_of, some)))]
             waiting = [*(nests if len(nests) > 1 else [[one] for one in some]), *waiting]
+
+
+def in_turn(
+    scop: Scop, candidates: Callable[[Scop, Collection[Remade], Collection[str]], Iterator[Remade]]
+) -> Iterator[Step]:
+    """What is proposed first, again and again; `candidates` are told what was tried, and which statements are new by
+    it. Raises QuotaExceeded."""
+    tried, new = list[Remade](), set[str]()
+    while (found := next(candidates(scop, tried, new), None)) is not None:
+        tried.append(found)
+        made = found.made(scop)
+        if isinstance(made, Scop):
+            new |= {s.name for s in made.statements} - {s.name for s in scop.statements}
+            yield Step(found, scop, made)
+            scop = made

@@ -68,6 +68,11 @@ class Combiner:
         """Whether the same value may be combined any number of times."""
         return self.neutral is None or self.symbol in ("&", "|")
 
+    @property
+    def op(self) -> str:
+        """The compound assignment that puts groups together."""
+        return self.compounds[0].op
+
     def takes(self, x: str, m: str, *, last: bool = False) -> str:
         """C of the question whether x takes the place of m; `last`: of equal ones, too."""
         return f"{x} {self.better}{'=' if last else ''} {m}" + (f" || {m} != {m}" if self.renews else "")
@@ -175,6 +180,11 @@ def of_gathering(function: str) -> Combiner | None:
 def adds(op: str) -> bool:
     """Whether an assignment adds to its target, or takes away from it."""
     return of_assignment(op) is SUM
+
+
+def subtracts(op: str) -> bool:
+    """Whether an assignment takes away from its target."""
+    return adds(op) and op != SUM.op
 
 
 def taken_away(op: str) -> str:

@@ -9,7 +9,7 @@ from enum import Enum
 from polydl.base.by_identity import once_for_each
 from polydl.model import isl
 from polydl.model.bf16_words import bf16_word
-from polydl.model.combiners import adds
+from polydl.model.combiners import adds, subtracts
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Load, Unary, loads, on_operands
 from polydl.model.functions import function_of
@@ -391,7 +391,7 @@ def _product(scop: Scop, statement: Statement, *, in_place: bool) -> Contraction
         element = BF16_WORDS if index in words else scop.arrays[one.array].element
         operands.append(Operand(one.array, element, index, strides))
     output, a, b = operands
-    found = Contraction(statement.name, output, a, b, negate=body.op == "-=", scale=constant)
+    found = Contraction(statement.name, output, a, b, negate=subtracts(body.op), scale=constant)
     return found if found.columns() else NoContraction(Lack.COLUMNS, body.target)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from polydl.model.combiners import adds
+from polydl.model.combiners import adds, subtracts
 from polydl.model.contraction import iterations, product_factors, says_all
 from polydl.model.conversions import explicit
 from polydl.model.expr import Load
@@ -96,7 +96,7 @@ def sum_over_segment(scop: Scop, statement: Statement) -> SegmentSum | None:
         return None
     if element.is_int and (len(found), len(narrow)) != (2, 2):
         return None
-    return SegmentSum(segment, target, element, found, assignment.op == "-=", depth)
+    return SegmentSum(segment, target, element, found, subtracts(assignment.op), depth)
 
 
 def _factor(scop: Scop, segment: Segment, access: int, within: Sequence[str], deeper: Sequence[str]) -> Factor | None:

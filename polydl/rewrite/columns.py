@@ -18,12 +18,13 @@ from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage, without_scalar
+from polydl.model.scop import Access, Assignment, Scop, Statement, without_scalar
 from polydl.model.strides import strides_of
+from polydl.model.time import inside_of, map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import in_two, iterators_in_two
-from polydl.rewrite.scratch_array import free_name, is_box
+from polydl.rewrite.scratch_array import free_name, is_box, region_array, stored_in
 
 STRIP = 512
 """Neighbours that share a row of each scalar, at most: some of these rows stay in the first cache together."""
@@ -70,7 +71,7 @@ def _steps(scop: Scop) -> Iterator[Step]:
         if depth:
             private.setdefault(users(scop, name)[0].position[:depth], []).append(name)
     for loop, names in private.items():
-        inside = [s for s in scop.statements if s.depth >= len(loop) and s.position[: len(loop)] == loop]
+        inside = inside_of(scop, loop)
         with quota(f"the columns of {scop.function}"):
             step = _side_by_side(scop, loop, inside, names) if _are_columns(scop, inside, len(loop)) else None
         if step is not None:
@@ -104,18 +105,14 @@ def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Se
     depth = len(loop)
     rows = {name: free_name(scop, f"{PREFIX}{name}_row") for name in names}
     made = {s.name: _in_strips(s, inside, depth, rows) for s in inside}
-    arrays = {**scop.arrays, **{row: _row(row, scop.arrays[name]) for name, row in rows.items()}}
-    after = replace(scop, arrays=arrays, statements=tuple(made.get(s.name, s) for s in scop.statements))
+    held = {row: region_array(row, scop.arrays[name].element, [STRIP]) for name, row in rows.items()}
+    after = replace(
+        scop, arrays={**scop.arrays, **held}, statements=tuple(made.get(s.name, s) for s in scop.statements)
+    )
     for name in names:
         after = without_scalar(after, name)
     places = tuple((s.name, depth) for s in inside)
     return Step(Columns(inside[0].iterators[depth - 1], tuple(names), places), scop, after)
-
-
-def _row(name: str, scalar: Array) -> Array:
-    """A row of a scalar, of which each thread has one."""
-    extent = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), STRIP))
-    return Array(name, scalar.element, (extent,), Storage.REGION, f"{scalar.element.c} {name}[{STRIP}]")
 
 
 def _in_strips(old: Statement, inside: Sequence[Statement], depth: int, rows: Mapping[str, str]) -> Statement:
@@ -123,15 +120,10 @@ def _in_strips(old: Statement, inside: Sequence[Statement], depth: int, rows: Ma
     place, iterators = _place(old, depth), iterators_in_two(old, depth - 1, innermost=True)
     named, position = replace(old, name=f"{old.name}n"), _position(old, inside, depth)
     like = moved(named, place, iterators, position, old.descending).statement
-    last = [isl.PwAff.from_aff(isl.coordinates(like.domain)[-1])]
-    accesses = []
-    for access in like.accesses:
-        if access.array in rows:
-            element = isl.multi(like.domain.get_space(), rows[access.array], ("a0",), last)
-            relation = isl.Map.from_multi_pw_aff(element).intersect_domain(like.domain)
-            access = replace(access, array=rows[access.array], relation=relation)
-        accesses.append(access)
-    return replace(like, accesses=tuple(accesses))
+    last = map_from_affs(like.domain, isl.coordinates(like.domain)[-1:])
+    for name, row in rows.items():
+        like = stored_in(like, name, row, isl.range_named(last, row, ["a0"]))
+    return like
 
 
 def _position(statement: Statement, inside: Sequence[Statement], depth: int) -> tuple[int, ...]:

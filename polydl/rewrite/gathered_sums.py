@@ -32,7 +32,7 @@ from polydl.model.strides import affine_rows
 from polydl.model.time import map_from_affs
 from polydl.rewrite.cut import in_order, with_room
 from polydl.rewrite.materialise import forward
-from polydl.rewrite.moved import in_new_loops
+from polydl.rewrite.moved import moved
 from polydl.rewrite.scattered_sums import beside
 from polydl.target.isa import has_register_blocks
 
@@ -149,33 +149,13 @@ def _over_quotient(statement: Statement, function: isl.PwAff, along: Collection[
                 continue
             values = [isl.PwAff.from_aff(one) for one in isl.coordinates(statement.domain)]
             values[depth] = function
-            new = isl.named(map_from_affs(statement.domain, values).range(), statement.iterators).coalesce()
-            new = new.set_tuple_name(statement.name)
-            back = isl.coordinates(new)
-            rest = dict(enumerate(-factor * own for own in factors[:-1])) | {depth: -factor * factors[-1]}
-            back[depth] = isl.linear(new, rest, -factor * constant)
-            return _moved(statement, statement.name, new, back)
+            place = map_from_affs(statement.domain, values)
+            return moved(statement, place, statement.iterators, statement.position, frozenset()).statement
     return None
-
-
-def _moved(statement: Statement, name: str, there: isl.Set, back: Sequence[isl.Aff]) -> Statement:
-    """The statement in other loops, with the values of its own ones in those."""
-    place = isl.range_named(map_from_affs(there, list(back)), statement.name, statement.iterators)
-    body = statement.body
-    assert isinstance(body, Assignment)
-    accesses = tuple(
-        replace(a, relation=place.apply_range(a.relation).gist_domain(there).intersect_domain(there).coalesce())
-        for a in statement.accesses
-    )
-    body = replace(body, value=in_new_loops(body.value, place.as_pw_multi_aff()))
-    return replace(statement, name=name, domain=there, accesses=accesses, body=body)
 
 
 def _scattered(statement: Statement) -> list[_Scattered]:
     """The subscripts of an accumulation that two loops make together; empty where one is another kind of sum."""
-    body = statement.body
-    if not isinstance(body, Assignment) or not adds(body.op) or statement.descending:
-        return []
     rows = affine_rows(statement, statement.target)
     found: list[_Scattered] = []
     used: set[str] = set()
@@ -228,11 +208,7 @@ def _part(
         new[one.along] = iterators[one.along].add(steps.scale_val(isl.value(one.shift)))
     if domain.is_empty():
         return None
-    there = map_from_affs(statement.domain, list(new.values())).intersect_domain(domain).range()
-    there = isl.named(there.set_tuple_name(name), statement.iterators).coalesce()
-    # Back again without a division: the subscripts of what is read stay plain.
-    back = dict(zip(statement.iterators, isl.coordinates(there), strict=True))
-    for one, remainder in zip(subscripts, remainders, strict=True):
-        back[one.along] = back[one.along].sub(back[one.over].scale_val(isl.value(one.shift)))
-        back[one.over] = back[one.over].scale_val(isl.value(one.parts)).add_constant_val(isl.value(remainder))
-    return replace(_moved(statement, name, there, list(back.values())), position=position)
+    place = map_from_affs(statement.domain, list(new.values())).intersect_domain(domain)
+    part = moved(replace(statement, name=name), place, statement.iterators, position, frozenset()).statement
+    plain = [a.relation.gist_domain(part.domain).intersect_domain(part.domain) for a in part.accesses]
+    return replace(part, accesses=tuple(replace(a, relation=r) for a, r in zip(part.accesses, plain, strict=True)))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 
-from polydl.equations.algebra import equal, unknowns
+from polydl.equations.algebra import NoAlgebra, equal, unknowns
 from polydl.equations.lift import stored_value
 from polydl.model import isl
 from polydl.model.accumulation import accumulates
@@ -32,7 +32,8 @@ from polydl.model.expr import (
 from polydl.model.joint_combiners import JOINT_COMBINERS, JointCombiner, formula
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.time import inside_of, map_from_affs
-from polydl.model.types import ElementType, literal_value
+from polydl.model.types import integer_literal, literal_value
+from polydl.rewrite.results_in_parts import together
 
 _STATE, _LEAF, _ELEMENT = "state ", "leaf ", "element "
 """Begin the names of unknowns; none is a name in C."""
@@ -58,22 +59,22 @@ class Carried:
     key: str
     """Of it alone: the name of the array, with a number where it is one of several elements."""
     writer: Statement
-    access: Access
-    """The one that writes it last."""
+    """Of those that write it the last."""
 
     @property
     def array(self) -> str:
         """The array that it is in."""
-        return self.access.array
+        return self.writer.target.array
 
     @property
     def symbol(self) -> str:
         """The unknown that it is before an iteration."""
         return _STATE + self.key
 
-    def writer_like(self, single: Statement) -> Statement:
-        """A statement with the loops in which the value changes: `single` of one value."""
-        return self.writer if self.writer.depth > single.depth else single
+    @property
+    def place(self) -> isl.Map:
+        """{ [i…] -> A[a…] } where it is in the loops of its writer."""
+        return isl.domain_named(self.writer.target.relation.intersect_domain(self.writer.domain), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,12 @@ def joint_groups(scop: Scop, loop: tuple[int, ...]) -> Iterator[Joint]:
         return
     found = _Iteration(scop, loop, inside)
     for group in found.groups():
-        steps = found.steps(group)
-        if steps is not None:
-            joint = next(_matched(found, group, steps), None)
-            if joint is not None:
-                yield joint
+        try:
+            joint = _matched(found, group, found.steps(group))
+        except NoAlgebra:
+            continue
+        if joint is not None:
+            yield joint
 
 
 @dataclass(slots=True)
@@ -147,43 +149,33 @@ class _Iteration:
         """What loops inside write."""
         return {s.target.array for s in self.inside if s.depth > self.depth + 1}
 
-    def stays(self, s: Statement, access: Access) -> bool:
-        """Whether all iterations of the loop touch the same by an access: one element, or, of an array that loops
-        inside write, another one in each of their iterations."""
-        onto = self._of_loops_around(s, access)
-        whole = s.depth == self.depth + 1 or access.array not in self._rows
-        if whole or not onto.is_single_valued():
-            return bool(onto.is_single_valued())
-        around = map_from_affs(onto.domain(), isl.coordinates(onto.domain())[: self.depth])
-        return bool(around.range_product(onto).is_injective())
-
-    def _of_loops_around(self, s: Statement, access: Access) -> isl.Map:
-        """{ [i…] -> A[a…] } what an access touches in all iterations of the loop, of an array that loops inside write
-        by their iterations."""
-        dims = [d for d in range(s.depth) if d != self.depth and (d < self.depth or access.array in self._rows)]
-        return isl.domain_named(isl.domain_onto(access.relation.intersect_domain(s.domain), dims), None)
+    def _stays(self, s: Statement, access: Access) -> isl.Map | None:
+        """{ [i…] -> A[a…] } what all iterations of the loop touch by an access: one element, or, of an array that loops
+        inside write, another one in each of their iterations. None: they touch several."""
+        row = access.array in self._rows
+        dims = [d for d in range(s.depth) if d != self.depth and (d < self.depth or row)]
+        onto = isl.domain_named(isl.domain_onto(access.relation.intersect_domain(s.domain), dims), None)
+        if not onto.is_single_valued():
+            return None
+        if row and s.depth > self.depth + 1:
+            around = map_from_affs(onto.domain(), isl.coordinates(onto.domain())[: self.depth])
+            return onto if around.range_product(onto).is_injective() else None
+        return onto
 
     def __post_init__(self) -> None:
         for array in self._written:
-            touching = [(s, a) for s in self.inside for a in s.accesses if a.array == array]
-            if not all(self.stays(s, a) for s, a in touching):
-                continue
-            found = list[isl.Map]()
-            numbers = dict[tuple[str, int], int]()
-            for s, a in touching:
-                relation = self._of_loops_around(s, a)
-                same = (k for k, one in enumerate(found) if _same_map(one, relation))
-                number = next(same, len(found))
-                if number == len(found):
-                    found.append(relation)
-                numbers[s.name, s.accesses.index(a)] = number
-            flat = [one.range() for one in found]
-            if any(not flat[k].is_disjoint(flat[j]) for k in range(len(flat)) for j in range(k)):
-                if len(found) > 1 and not self._apart(found):
-                    continue
-            for s, a in touching:
-                number = numbers[s.name, s.accesses.index(a)]
-                self._staying[s.name, s.accesses.index(a)] = f"{array} {number}" if len(found) > 1 else array
+            touching = [(s, n) for s in self.inside for n, a in enumerate(s.accesses) if a.array == array]
+            elements, numbers = list[isl.Map](), list[int]()
+            for s, n in touching:
+                element = self._stays(s, s.accesses[n])
+                if element is None:
+                    break
+                numbers.append(next((k for k, one in enumerate(elements) if _same_map(one, element)), len(elements)))
+                elements += [element] if numbers[-1] == len(elements) else []
+            else:
+                if self._apart(elements):
+                    keys = [f"{array} {k}" if len(elements) > 1 else array for k in numbers]
+                    self._staying |= {(s.name, n): key for (s, n), key in zip(touching, keys, strict=True)}
 
     def _apart(self, several: Sequence[isl.Map]) -> bool:
         """Whether no two of them touch the same element in any iteration of the loops around."""
@@ -194,87 +186,78 @@ class _Iteration:
         """What all iterations of the loop touch by an access; None: they touch several things, or do not write it."""
         return self._staying.get((s.name, s.accesses.index(access)))
 
-    def _keys_of(self, s: Statement) -> set[str]:
-        return {key for a in s.accesses if (key := self.key(s, a)) is not None}
-
     def groups(self) -> Iterator[list[Statement]]:
         """Statements that carry values from iteration to iteration, with those of what they carry together."""
         carried, seen = set[str](), set[str]()
-        own = {s.name: self._keys_of(s) for s in self.inside}
+        own = {s.name: {key for a in s.accesses if (key := self.key(s, a))} for s in self.inside}
+        targets = {s.name: self.key(s, s.target) for s in self.inside}
         for s in self.inside:
             carried |= {key for a in s.accesses if not a.write and (key := self.key(s, a))} - seen
-            seen |= {key for a in s.accesses if a.write and (key := self.key(s, a))}
-        targets = {s.name: self.key(s, s.target) for s in self.inside}
+            seen |= {targets[s.name] or ""}
         depends = set(carried)
         while more := {
             key for s in self.inside if own[s.name] & depends and (key := targets[s.name]) and key not in depends
         }:
             depends |= more
-        left = [s for s in self.inside if own[s.name] & depends]
-        while left:
-            names, group = set(own[left[0].name] & depends), list[Statement]()
-            while more_of := [s for s in left if s not in group and own[s.name] & names]:
-                group += more_of
-                names |= {name for s in more_of for name in own[s.name] & depends}
-            left = [s for s in left if s not in group]
-            group.sort(key=lambda s: s.position)
-            alone = all(own[s.name] & depends == {targets[s.name]} and accumulates(self.scop, s) for s in group)
-            if not alone and names & carried and all(targets[s.name] in names for s in group):
+        own = {name: keys & depends for name, keys in own.items()}
+        for group in together(self.inside, own):
+            made = {targets[s.name] for s in group}
+            alone = all(own[s.name] == {targets[s.name]} and accumulates(self.scop, s) for s in group)
+            if not alone and made & carried and None not in made:
                 yield group
 
-    def steps(self, group: Sequence[Statement]) -> dict[str, tuple[Carried, Expr]] | None:
-        """By key, what an iteration leaves in what a group carries; None where that is no expression."""
+    def steps(self, group: Sequence[Statement]) -> dict[str, tuple[Carried, Expr]]:
+        """By key, what an iteration leaves in what a group carries. Raises NoAlgebra where that is no expression."""
         dependent = {key for s in group if (key := self.key(s, s.target))}
         members, now = {s.name for s in group}, dict[str, Expr]()
         left, rows = dict[str, tuple[Carried, Expr]](), dict[str, Statement]()
         read_before = set[str]()
         domains = [s.domain.reset_tuple_id() for s in group if s.depth == self.depth + 1]
         if not domains or not all(domain.is_equal(domains[0]) for domain in domains):
-            return None
+            raise NoAlgebra
         for s in self.inside:
-            target, key = s.target, self.key(s, s.target)
+            key = self.key(s, s.target)
             if s.name not in members:
-                if key is None:
-                    continue
-                single = s.depth == self.depth + 1 and target.array not in self._rows
-                value = None
-                if single and s.domain.reset_tuple_id().is_equal(domains[0]):
-                    value = self._tree(s, now, dependent, read_before)
-                # What the loop changes elsewhere is not read again later.
-                changes = value is not None and any(
-                    name in self.leaves and self.leaves[name].array in self._written for name in unknowns(value)
-                )
-                if value is None or changes:
+                if key is not None:
+                    single = s.depth == self.depth + 1 and s.target.array not in self._rows
+                    single = single and s.domain.reset_tuple_id().is_equal(domains[0])
+                    value = self._between(s, now, dependent, read_before) if single else None
                     now.pop(key, None)
-                else:
-                    now[key] = value
+                    now |= {key: value} if value is not None else {}
                 continue
             assert key is not None, "a group computes what stays"
             known = dict(now)
             if s.depth > self.depth + 1:
                 onto = isl.project_onto(s.domain, range(self.depth + 1)).reset_tuple_id()
-                before = rows.get(key)
-                if not onto.is_equal(domains[0]) or key in now or (before is None and key in left):
-                    return None
-                if before is not None:
+                earlier = rows.get(key)
+                if not onto.is_equal(domains[0]) or key in now or (earlier is None and key in left):
+                    raise NoAlgebra
+                if earlier is not None:
                     # In one loop or in two: what one iteration of it leaves is for the same one alone.
-                    if not before.domain.reset_tuple_id().is_equal(s.domain.reset_tuple_id()):
-                        return None
+                    if not earlier.domain.reset_tuple_id().is_equal(s.domain.reset_tuple_id()):
+                        raise NoAlgebra
                     known[key] = left[key][1]
                 rows[key] = s
             elif key in rows:
-                return None
+                raise NoAlgebra
             value = self._tree(s, known, dependent, read_before)
-            if value is None:
-                return None
-            left[key] = Carried(key, s, target), value
+            left[key] = Carried(key, s), value
             if s.depth == self.depth + 1:
                 now[key] = value
         return {name: one for name, one in left.items() if name in read_before}
 
-    def _tree(self, s: Statement, now: Mapping[str, Expr], dependent: set[str], before: set[str]) -> Expr | None:
-        """What a statement stores, in terms of leaves and states; None where it reads what data choose."""
-        refused = list[Expr]()
+    def _between(self, s: Statement, now: Mapping[str, Expr], dependent: set[str], before: set[str]) -> Expr | None:
+        """What a statement stores that is none of a group, as `_tree`; None where the loop changes what that reads
+        elsewhere, which is not read again later, or data choose it."""
+        try:
+            value = self._tree(s, now, dependent, before)
+        except NoAlgebra:
+            return None
+        read = {self.leaves[name].array for name in unknowns(value) if name in self.leaves}
+        return None if read & self._written else value
+
+    def _tree(self, s: Statement, now: Mapping[str, Expr], dependent: set[str], before: set[str]) -> Expr:
+        """What a statement stores, in terms of leaves and states. Raises NoAlgebra where it reads what data choose."""
 
         def leaf(of: Access | AffineValue) -> Expr:
             relation = of.relation if isinstance(of, Access) else isl.Map.from_pw_aff(of.value)
@@ -285,8 +268,7 @@ class _Iteration:
                 if onto.is_single_valued():
                     break
             else:
-                refused.append(Const(""))
-                return Const("")
+                raise NoAlgebra
             array = of.array if isinstance(of, Access) else ""
             key = array, str(isl.domain_named(onto, None))
             if key not in self._keys:
@@ -299,8 +281,7 @@ class _Iteration:
         def taken(one: Expr) -> Expr:
             match one:
                 case Gather():
-                    refused.append(one)
-                    return one
+                    raise NoAlgebra
                 case Load(access):
                     name = self.key(s, s.accesses[access])
                     if name is not None and name in now:
@@ -313,8 +294,7 @@ class _Iteration:
                     return leaf(one)
             return on_operands(one, taken)
 
-        found = taken(stored_value(self.scop, s))
-        return None if refused else found
+        return taken(stored_value(self.scop, s))
 
     def is_float(self, value: Expr) -> bool:
         """Whether a part of a tree is a floating-point number."""
@@ -325,7 +305,7 @@ class _Iteration:
             case Const(text) if text.startswith(_STATE):
                 return self.scop.arrays[text.removeprefix(_STATE).partition(" ")[0]].element.is_float
             case Const(text):
-                return literal_value(text) is None or not text.strip("+-").rstrip("uUlL").isdigit()
+                return integer_literal(text) is None
             case Convert(_, target, _):
                 return target.is_float
             case Call(_, _, element):
@@ -335,9 +315,9 @@ class _Iteration:
             case _:
                 return self.is_float(operands(value)[0])
 
-    def abstract(self, value: Expr) -> Expr | None:
-        """A tree with unknowns for its largest parts that no state is in, but for arithmetic on numbers of iterations;
-        None where something else than arithmetic is done with states."""
+    def abstract(self, value: Expr) -> Expr:
+        """A tree with unknowns for its largest parts that no state is in, but for arithmetic on numbers of iterations.
+        Raises NoAlgebra where something else than arithmetic is done with states."""
         if not any(name.startswith(_STATE) for name in unknowns(value)):
             if self._counts(value):
                 return value
@@ -356,18 +336,8 @@ class _Iteration:
             case Const():
                 return value
             case _:
-                return None
-        refused = list[Expr]()
-
-        def inner(one: Expr) -> Expr:
-            made = self.abstract(one)
-            if made is None:
-                refused.append(one)
-                return one
-            return made
-
-        found = on_operands(value, inner)
-        return None if refused else found
+                raise NoAlgebra
+        return on_operands(value, self.abstract)
 
     def _counts(self, value: Expr) -> bool:
         """Whether a tree is arithmetic on literals and loop variables alone."""
@@ -411,15 +381,15 @@ def _arithmetic_of(s: Statement, value: AffineValue) -> Expr:
     return found
 
 
-def _matched(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> Iterator[Joint]:
-    """The group as what rows describe."""
+def _matched(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tuple[Carried, Expr]]) -> Joint | None:
+    """The group as what a row describes. Raises NoAlgebra."""
     made = {name: at.abstract(value) for name, (_, value) in steps.items()}
-    if None in made.values() or not made or not _known_outside(at, group, steps):
-        return
-    abstract = {name: value for name, value in made.items() if value is not None}
-    types = [at.scop.arrays[one.array].element for one, _ in steps.values()]
-    if not any(element.is_float for element in types) or not all(_wide(element) for element in types):
-        return
+    elements = {name: at.scop.arrays[one.array].element for name, (one, _) in steps.items()}
+    if not _known_outside(at, group, steps) or not any(element.is_float for element in elements.values()):
+        return None
+    if not all((element.is_float or element.is_int) and element.bytes >= 4 for element in elements.values()):
+        return None
+    whole = {name for name, element in elements.items() if element.is_int}
     scalars = [name for name, (one, _) in steps.items() if one.writer.depth == at.depth + 1]
     for row in JOINT_COMBINERS:
         single = [name for name in row.state if name != row.many]
@@ -428,12 +398,11 @@ def _matched(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tup
             others = [name for name in steps if name not in fields.values()]
             if not fields or (others and not row.many) or (row.many and not others):
                 continue
-            whole = {name for name, (one, _) in steps.items() if at.scop.arrays[one.array].element.is_int}
-            found = _bound(at, row, fields, others, abstract, whole)
+            found = _bound(at, row, fields, others, made, whole)
             if found is None:
                 continue
-            elements, counts, weights = found
-            yield Joint(
+            terms, counts, weights = found
+            return Joint(
                 row,
                 at.depth,
                 at.loop,
@@ -441,14 +410,11 @@ def _matched(at: _Iteration, group: Sequence[Statement], steps: Mapping[str, tup
                 {name: steps[array][0] for name, array in fields.items()},
                 tuple((steps[name][0], weight) for name, weight in weights.items()),
                 counts,
-                elements,
+                terms,
                 dict(at.leaves),
                 {name: value for name, (_, value) in steps.items()},
             )
-
-
-def _wide(element: ElementType) -> bool:
-    return (element.is_float or element.is_int) and element.bytes >= 4
+    return None
 
 
 def _bound(
@@ -550,19 +516,10 @@ def _known_outside(at: _Iteration, group: Sequence[Statement], steps: Mapping[st
     """Whether nothing needs what a group computes beside its state, and the group reads nothing that its loop changes
     but what it carries and what iterations compute for themselves."""
     names, mine = {s.name for s in group}, {s.target.array for s in group}
-    for array in mine - {one.array for one, _ in steps.values()}:
-        if not dead_outside(at.scop, at.loop, array):
-            return False
-    for s in at.inside:
-        if s.name in names:
-            continue
-        if any(a.array in mine for a in s.accesses):
+    if any(a.array in mine for s in at.inside if s.name not in names for a in s.accesses):
+        return False
+    for array in (at.scop.arrays[name] for name in mine - {one.array for one, _ in steps.values()}):
+        alone = all(s in at.inside for s in at.scop.statements for a in s.accesses if a.array == array.name)
+        if not alone or (array.storage is not Storage.REGION and array.name in at.scop.live_out):
             return False
     return True
-
-
-def dead_outside(scop: Scop, loop: tuple[int, ...], array: str) -> bool:
-    """Whether nothing outside of a loop knows an array or scalar."""
-    inside = inside_of(scop, loop)
-    alone = all(s in inside for s in scop.statements for a in s.accesses if a.array == array)
-    return alone and (scop.arrays[array].storage is Storage.REGION or array not in scop.live_out)

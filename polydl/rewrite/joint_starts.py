@@ -1,28 +1,18 @@
 """What a block of a loop that steps a joint state (`rewrite.joint_groups`) starts from: the state and the number of
-iterations in front of it, and where the state is."""
+iterations in front of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polydl.equations.algebra import NoAlgebra
 from polydl.equations.lift import Equations
 from polydl.model import isl
-from polydl.model.expr import Binary, Const, Convert, Expr, is_zero
-from polydl.model.scop import Assignment, Scop
+from polydl.model.expr import Binary, Const, Convert, Expr, Unary, is_zero
+from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
-from polydl.rewrite.joint_groups import Carried, Joint
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value is: an element of an array for each iteration of the loops around a block, and of those inside of
-    the loop."""
-
-    array: str
-    relation: isl.Map
-    """{ [i…] -> A[a…] }"""
-    each: bool = False
-    """Whether the loop itself is one of those loops."""
+from polydl.model.types import literal_value
+from polydl.rewrite.joint_groups import Joint
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +31,9 @@ class Block:
         """Of the loop."""
         return self.joint.depth
 
-    def location(self, carried: Carried) -> Place:
-        """Where what is carried is."""
-        s = carried.writer
-        dims = [d for d in range(s.depth) if d != self.depth]
-        onto = isl.domain_onto(carried.access.relation.intersect_domain(s.domain), dims)
-        return Place(carried.array, isl.domain_named(onto, None))
+    def around(self, of: Statement) -> list[int]:
+        """The loops of a statement that are around the loop or inside of it."""
+        return [d for d in range(of.depth) if d != self.depth]
 
     def starts_as_identity(self) -> bool:
         """Whether the state in front of the loop is what leaves that of the block as it is."""
@@ -60,9 +47,9 @@ class Block:
                 for number, access in enumerate(s.accesses):
                     if access.write or access.array != carried.array:
                         continue
-                    dims = [d for d in range(s.depth) if d != self.depth]
-                    here = isl.domain_named(isl.domain_onto(access.relation.intersect_domain(s.domain), dims), None)
-                    if not here.is_equal(self.location(carried).relation):
+                    here = isl.domain_onto(access.relation.intersect_domain(s.domain), self.around(s))
+                    own = isl.domain_onto(carried.place, self.around(carried.writer))
+                    if not isl.domain_named(here, None).is_equal(isl.domain_named(own, None)):
                         continue  # another element
                     for source in equations.sources(name, number):
                         if source.writer in joint.statements:
@@ -90,7 +77,8 @@ class Block:
         return high.sub(low).add_constant_val(isl.value(1)).coalesce()
 
     def count_before(self, before: Expr) -> isl.PwAff:
-        """{ [i…] -> [n] } a number of iterations at the first one of a block."""
+        """{ [i…] -> [n] } a number of iterations at the first one of a block. Raises NoAlgebra where it is no affine
+        one."""
         match before:
             case Const(name) if name in self.joint.leaves:
                 leaf = self.joint.leaves[name]
@@ -98,15 +86,17 @@ class Block:
                 if leaf.dims <= self.depth:
                     return function_of_map(leaf.relation.intersect_domain(self.points))
                 return function_of_map(first.apply_range(leaf.relation))
-            case Const(text):
-                return isl.PwAff.from_aff(isl.constant(self.points, int(text)))
-            case Convert(_, _, operand):
+            case Const(text) if (number := literal_value(text)) is not None and number.is_integer():
+                return isl.PwAff.from_aff(isl.constant(self.points, int(number)))
+            case Convert(_, _, operand) | Unary("+", operand):
                 return self.count_before(operand)
-            case Binary("+", left, right):
-                return self.count_before(left).add(self.count_before(right))
-            case Binary("-", left, right):
-                return self.count_before(left).sub(self.count_before(right))
-        raise AssertionError(f"counted as {before}")
+            case Unary("-", operand):
+                return self.count_before(operand).neg()
+            case Binary("+" | "-" | "*" as op, left, right):
+                one, other = self.count_before(left), self.count_before(right)
+                if op != "*" or one.is_cst() or other.is_cst():
+                    return one.add(other) if op == "+" else one.sub(other) if op == "-" else one.mul(other)
+        raise NoAlgebra
 
 
 def function_of_map(of: isl.Map) -> isl.PwAff:

@@ -19,19 +19,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from polydl.dependences.analysis import Dependence, dependences
-from polydl.equations.step import Step
+from polydl.equations.step import Remade, Step, in_turn
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import inside_of
-from polydl.rewrite.accumulating_groups import (
-    has_rows,
-    last_of,
-    not_apart,
-    points_of,
-    splitting,
-)
-from polydl.rewrite.results_in_parts import Partial, made_of
+from polydl.rewrite.results_in_parts import Partial, combined, points_of, splitting, together, trips_of
 from polydl.rewrite.scratch_array import elements_of, ends_of
 from polydl.target.instructions import RATE, arithmetic, vector_cycles
 from polydl.target.isa import has_register_blocks, kernel_contraction, written
@@ -62,52 +55,37 @@ def partial(scop: Scop, *, reassociate: bool = True) -> Iterator[Step]:
     """Give loops parts of their results where they can be shared out among threads then (`Partial`). `reassociate`:
     those of which results may round otherwise, too. Raises QuotaExceeded."""
     if not scop.parameters:
-        yield from _in_turn(scop, None, reassociate=reassociate)
+        yield from in_turn(scop, lambda one, tried, new: _candidates(one, tried, new, None, reassociate=reassociate))
 
 
 def partial_in_rounds(scop: Scop, number: int) -> Iterator[Step]:
     """The same for loops of which nobody knows how often they run: with the pieces of this number in `ROUNDS`. Raises
     QuotaExceeded."""
-    yield from _in_turn(scop, number, reassociate=True)
-
-
-def _in_turn(scop: Scop, rounds: int | None, *, reassociate: bool) -> Iterator[Step]:
-    own: set[str] = set()
-    tried: set[tuple[tuple[str, ...], int]] = set()
-    while any(splitting(scop, s) is not None and _is_met_again(scop, s) for s in scop.statements):
-        candidates = _candidates(scop, dependences(scop, reads=False), tried, own, rounds, reassociate=reassociate)
-        found = next(candidates, None)
-        if found is None:
-            return
-        tried.add((found.statements, found.depth))
-        made = made_of(scop, found)
-        if made is not None:
-            own |= {s.name for s in made.statements} - {s.name for s in scop.statements}
-            yield Step(found, scop, made)
-            scop = made
+    yield from in_turn(scop, lambda one, tried, new: _candidates(one, tried, new, number, reassociate=True))
 
 
 def _candidates(
-    scop: Scop,
-    found: Sequence[Dependence],
-    tried: Collection[tuple[tuple[str, ...], int]],
-    own: Collection[str],
-    rounds: int | None,
-    *,
-    reassociate: bool,
+    scop: Scop, tried: Collection[Remade], new: Collection[str], rounds: int | None, *, reassociate: bool
 ) -> Iterator[Partial]:
-    """`own`: statements that put parts together, and the like. `rounds`: the number of the pieces that a loop of
+    """`new`: statements that put parts together, and the like. `rounds`: the number of the pieces that a loop of
     unknown length is cut into."""
+    if not any(splitting(scop, s) is not None and _is_met_again(scop, s) for s in scop.statements):
+        return
+    found = dependences(scop, reads=False)
+    known = [(one.statements, one.depth) for one in tried if isinstance(one, Partial)]
     for loop in dict.fromkeys(s.position[: d + 1] for s in scop.statements for d in range(s.depth)):
         depth, inside = len(loop) - 1, inside_of(scop, loop)
         names = {s.name for s in inside}
         held = [d for d in found if d.depth == depth and {d.source, d.target} <= names]
-        arrays = dict.fromkeys(d.array for d in held)
-        groups = _groups(inside, arrays)
-        if not groups or any(name in own for group in groups for name in group):
+        arrays = {d.array for d in held}
+        touched = {s.name: {a.array for a in s.accesses} & arrays for s in inside}
+        groups = [tuple(s.name for s in group) for group in together(inside, touched)]
+        if not groups or any(name in new for group in groups for name in group):
             continue
-        if any(not_apart(scop, group, depth) is not None for group in groups):
+        kinds = {group: combined(scop, group, depth) for group in groups}
+        if any(isinstance(kind, str) for kind in kinds.values()):
             continue
+        rows = [group for group, kind in kinds.items() if not isinstance(kind, str) and kind.rows]
         users = [scop.statement(name) for group in groups for name in group]
         if not reassociate and any((how := splitting(scop, s)) and how.rounds for s in users):
             continue
@@ -116,37 +94,21 @@ def _candidates(
         if any(has_register_blocks(scop, s) for s in users):
             continue
         if rounds is not None:
-            if any(has_rows(scop, group, depth) for group in groups):
+            if rows:
                 continue  # nobody knows of how many elements
             cut = _rounds(scop, inside, depth, rounds)
             if cut is not None:
-                yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in tried)
+                yield from (Partial(group, depth, *cut) for group in groups if (group, depth) not in known)
             continue
         # Rows first, which want few pieces; what is left holds the loop together until the last one is done.
-        rows = [group for group in groups if has_rows(scop, group, depth)]
         if rows and (_threads_inside(found, inside, depth) or any(kernel_contraction(scop, s) for s in users)):
             continue
         for group in (*rows, *(one for one in groups if one not in rows)):
             chunk = _chunk_of_rows(scop, inside, group, depth) if group in rows else _chunk(scop, inside, depth)
             if not chunk:
                 break
-            if (group, depth) not in tried:
+            if (group, depth) not in known:
                 yield Partial(group, depth, chunk)
-
-
-def _groups(inside: Sequence[Statement], arrays: Collection[str]) -> list[tuple[str, ...]]:
-    """Names of the statements that touch one of some arrays, those together that touch the same, or that others touch
-    both of."""
-    found: list[tuple[set[str], list[Statement]]] = []
-    for statement in inside:
-        touched = {a.array for a in statement.accesses if a.array in arrays}
-        if not touched:
-            continue
-        others = [one for one in found if one[0] & touched]
-        members = [s for _, several in others for s in several]
-        found = [one for one in found if one not in others]
-        found.append((touched.union(*(names for names, _ in others)), [*members, statement]))
-    return [tuple(s.name for s in inside if s in several) for _, several in found]
 
 
 def _is_met_again(scop: Scop, statement: Statement) -> bool:
@@ -169,8 +131,8 @@ def _threads_inside(found: Sequence[Dependence], inside: Sequence[Statement], de
     if len({s.position[: depth + 2] for s in inside}) > 1:
         return False
     names = {s.name for s in inside}
-    ends = ends_of(last_of(points_of(inside, depth + 1), depth + 1))
-    wide = ends is None or ends[0][1] - ends[0][0] + 1 >= WIDE
+    trips = trips_of(inside, depth + 1)
+    wide = trips is None or trips >= WIDE
     return wide and not any(d.depth == depth + 1 and {d.source, d.target} <= names for d in found)
 
 
@@ -178,18 +140,15 @@ def _runs_apart(scop: Scop, found: Sequence[Dependence], loop: tuple[int, ...], 
     """Whether the iterations of a loop are independent for a statement and those that it can't be taken apart from."""
     depth, names = len(loop) - 1, {s.name for s in inside_of(scop, loop)}
     edges = [d for d in found if {d.source, d.target} <= names and (d.depth is None or d.depth >= depth)]
-    ahead, behind = (_reached(one.name, edges, back) for back in (False, True))
-    cycle = ahead & behind
+    ahead = _reached(one.name, [(d.source, d.target) for d in edges])
+    cycle = ahead & _reached(one.name, [(d.target, d.source) for d in edges])
     return not any(d.depth == depth and {d.source, d.target} <= cycle for d in edges)
 
 
-def _reached(name: str, edges: Sequence[Dependence], back: bool) -> set[str]:
-    reached, todo = {name}, [name]
-    while todo:
-        at = todo.pop()
-        following = {d.source if back else d.target for d in edges if (d.target if back else d.source) == at}
-        todo += following - reached
-        reached |= following
+def _reached(name: str, edges: Sequence[tuple[str, str]]) -> set[str]:
+    reached = {name}
+    while more := {target for source, target in edges if source in reached} - reached:
+        reached |= more
     return reached
 
 
@@ -238,11 +197,10 @@ def _chunk_of_rows(scop: Scop, inside: Sequence[Statement], group: Sequence[str]
 
 def _work(inside: Sequence[Statement], depth: int) -> tuple[int, int]:
     """Iterations of a loop, 0 where nobody knows how many or a thread has too little to do; and how often it runs."""
-    points = points_of(inside, depth)
-    ends, entered = ends_of(last_of(points, depth)), count(isl.project_onto(points, range(depth))).upper
-    if ends is None or sum(count(s.domain).lower for s in inside) < LEAST * entered:
+    trips, entered = trips_of(inside, depth), count(isl.project_onto(points_of(inside, depth), range(depth))).upper
+    if trips is None or sum(count(s.domain).lower for s in inside) < LEAST * entered:
         return 0, 0
-    return ends[0][1] - ends[0][0] + 1, int(entered)
+    return trips, int(entered)
 
 
 def piece_length(trips: int, least: int) -> int:
@@ -252,13 +210,12 @@ def piece_length(trips: int, least: int) -> int:
 
 def _rounds(scop: Scop, inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
     """Iterations with one part and parts at a time of a loop; None for one that is not cut so."""
-    ends = ends_of(last_of(points_of(inside, depth), depth))
+    trips = trips_of(inside, depth)
     deep = any(s.depth > depth + 1 for s in inside)
-    if ends is None:
+    if trips is None:
         if number >= len(ROUNDS[deep]):
             return None
         length, ways = ROUNDS[deep][number]
         return max(length, _least_piece(scop, inside, depth)), ways
     # A loop over the parts of another result, which has parts of this one as well.
-    trips = ends[0][1] - ends[0][0] + 1
     return (1, 0) if deep and 1 < trips <= max(ways for _, ways in (*ROUNDS[True], *ROUNDS[False])) else None

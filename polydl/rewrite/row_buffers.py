@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_storage, users
-from polydl.equations.step import Rule, Step
+from polydl.equations.step import Rule, Step, together
 from polydl.model import isl
 from polydl.model.expr import Binary, Load
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Assignment, Scop, Statement, Storage
 from polydl.model.time import common_depth, prefix
-from polydl.rewrite.scratch_array import box_of, free_name
+from polydl.rewrite.scratch_array import box_of, free_name, region_array
 
 BUFFER = "polydl_row_of_"
 """Begins the names of buffers."""
@@ -48,12 +48,12 @@ class RowBuffer(Rule):
 
 def row_buffers(scop: Scop) -> Iterator[Step]:
     """Give buffers to large arrays that are written twice in a row (`RowBuffer`). Raises QuotaExceeded."""
-    for name in list(scop.arrays):
+
+    def made(scop: Scop, name: str) -> Step | None:
         with quota(f"a buffer for rows of {name}"):
-            step = _buffered(scop, name)
-        if step is not None and step.broken() is None:
-            yield step
-            scop = step.after
+            return _buffered(scop, name)
+
+    yield from together(scop, [[*scop.arrays]], made)
 
 
 def _buffered(scop: Scop, name: str) -> Step | None:
@@ -63,8 +63,7 @@ def _buffered(scop: Scop, name: str) -> Step | None:
     first, last = using[0], using[-1]
     if array.storage is Storage.REGION or not all(isinstance(s.body, Assignment) for s in using):
         return None
-    assert isinstance(first.body, Assignment) and isinstance(last.body, Assignment)
-    if any(one.target.array != name for one in (first, last) if isinstance(one.body, Assignment)):
+    if {first.target.array, last.target.array} != {name}:
         return None
     depth = min(common_depth(first, s) for s in using[1:])
     written = first.target.relation.intersect_domain(first.domain)
@@ -74,46 +73,29 @@ def _buffered(scop: Scop, name: str) -> Step | None:
     sizes = [isl.to_int(extent.max_val()) for extent in box.extents]
     in_row = written.apply_domain(prefix(first, depth))
     inner = [d for d in range(len(sizes)) if not isl.range_onto(in_row, [d]).is_single_valued()]
-    extents = [array.shape[d] for d in inner]
-    known = [extent for extent in extents if extent is not None]
-    if math.prod(sizes) * array.element.bytes < LARGE or not inner or len(known) < len(extents):
+    if math.prod(sizes) * array.element.bytes < LARGE or not inner or any(array.shape[d] is None for d in inner):
         return None
     buffer = free_name(scop, f"{BUFFER}{name}")
-    made = _with_buffer(scop, array, buffer, (using, last), (inner, known))
+    made = _with_buffer(scop, array, buffer, using, inner)
     if buffer not in private_storage(made):
         return None
     return Step(RowBuffer(name, buffer, last.name), scop, made)
 
 
-def _with_buffer(
-    scop: Scop,
-    array: Array,
-    buffer: str,
-    using: tuple[Sequence[Statement], Statement],
-    row: tuple[list[int], list[int]],
-) -> Scop:
-    """The program with a buffer for what the statements, but for the last one's write, touch of an array. `row`: the
-    dimensions of the array that the buffer has, and their extents."""
-    (statements, last), (dims, extents) = using, row
-    brackets = "".join(f"[{extent}]" for extent in extents)
-    like = isl.unnamed_space(0)
-    own = Array(
-        buffer,
-        array.element,
-        tuple(isl.PwAff.from_aff(isl.constant(like, extent)) for extent in extents),
-        Storage.REGION,
-        f"{array.element.c} {buffer}{brackets}",
-    )
+def _with_buffer(scop: Scop, array: Array, buffer: str, using: Sequence[Statement], dims: Sequence[int]) -> Scop:
+    """The program with a buffer for what statements, but for the last one's write, touch of an array: it has some of
+    its dimensions."""
+    own = region_array(buffer, array.element, [extent for d in dims if (extent := array.shape[d]) is not None])
 
     def there(relation: isl.Map) -> isl.Map:
         return isl.range_named(isl.range_onto(relation, dims), buffer)
 
     changed = {}
-    for statement in statements:
+    for statement in using:
         body = statement.body
         assert isinstance(body, Assignment)
-        kept = {body.target} if statement is last else set[int]()
-        if statement is last and body.op != "=":
+        kept = {body.target} if statement is using[-1] else set[int]()
+        if kept and body.op != "=":
             assert body.target_read is not None, "a compound assignment reads"
             value = Binary(body.op[:-1], Load(body.target_read), body.value)
             body = replace(body, op="=", value=value, target_read=None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
-from polydl.model.combiners import adds
+from polydl.model.combiners import SUM, adds
 from polydl.model.expr import Const, Expr, Load
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment, Scop, Statement, Storage
@@ -85,9 +85,8 @@ def _step(scop: Scop, name: str) -> Step | None:
 def _useful(scop: Scop, steps: Sequence[Step]) -> bool:
     tried = finished(applied(scop, steps))
     arrays = {step.rewrite.array for step in steps if isinstance(step.rewrite, Beside)}
-    adding = [
-        s for s in tried.statements if isinstance(s.body, Assignment) and s.body.op != "=" and s.target.array in arrays
-    ]
+    sums = [s for s in tried.statements if isinstance(s.body, Assignment) and adds(s.body.op)]
+    adding = [s for s in sums if s.target.array in arrays]
     blocks = adding and all(has_register_blocks(tried, s) for s in adding)
     return bool(blocks) and alone(tried, adding) and left(tried, len(steps)) < left(finished(scop))
 
@@ -126,7 +125,7 @@ def _made(scop: Scop, statement: Statement, array: str) -> Scop | None:
             for number, a in enumerate(statement.accesses)
         ),
     )
-    statements = [outer("z", 0, [own], Const("0"), "="), outer("e", 2, [own, places], Load(0), "+=")]
+    statements = [outer("z", 0, [own], Const("0"), "="), outer("e", 2, [own, places], Load(0), SUM.op)]
     for s in with_room(scop, 3).statements:
         place = [p + (at == depth) for at, p in enumerate(s.position)]
         statements.append(replace(inner if s.name == statement.name else s, position=tuple(place)))

@@ -94,6 +94,17 @@ def scratch_array(name: str, element: ElementType, box: Box) -> Array:
     return Array(name, element, box.extents, Storage.SCRATCH, f"{element.c} *{name}", linear=True, restrict=True)
 
 
+def region_scalar(name: str, element: ElementType) -> Array:
+    """A scalar of the region."""
+    return Array(name, element, (), Storage.REGION, f"{element.c} {name}", restrict=True)
+
+
+def region_array(name: str, element: ElementType, sizes: Sequence[int]) -> Array:
+    """An array of the region, of known size."""
+    extents = tuple(isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), size)) for size in sizes)
+    return Array(name, element, extents, Storage.REGION, f"{element.c} {name}{''.join(f'[{n}]' for n in sizes)}")
+
+
 def element_of(points: isl.Set, name: str, box: Box) -> isl.Map:
     """{ [p…] -> name[p - first…] } the element that belongs to a point."""
     coordinates = map(isl.PwAff.from_aff, isl.coordinates(points))
@@ -111,6 +122,21 @@ def stored_in(statement: Statement, name: str, array: str, place: isl.Map) -> St
         # No name in a region hides another, and none is a member's: the word means the scalar wherever it stands.
         body = replace(body, text=re.sub(rf"\b{re.escape(name)}\b", array, body.text))
     return replace(statement, accesses=accesses, body=body)
+
+
+def array_over(
+    name: str, element: ElementType, points: isl.Set, dims: Sequence[int], *, known: bool = False
+) -> tuple[Array, isl.Map] | None:
+    """An array with an element for each value that some coordinates of points have together, and { [p…] -> name[a…] }
+    the one that belongs to a point. None where nobody knows how many there are; `known`: as a number."""
+    own = isl.project_onto(points, dims).reset_tuple_id()
+    ends = ends_of(own) if known else None
+    box = Box.between(ends) if ends is not None else None if known else box_of(own)
+    if box is None:
+        return None
+    at = isl.coordinates(points)
+    place = map_from_affs(points, [at[d] for d in dims]).apply_range(element_of(own, name, box))
+    return scratch_array(name, element, box), place
 
 
 def free_name(scop: Scop, stem: str) -> str:

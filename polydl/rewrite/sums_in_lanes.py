@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polydl.equations.step import Step
+from polydl.equations.step import Remade, Step
 from polydl.model.combiners import adds
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement
 
 
 @dataclass(frozen=True, slots=True)
-class SumsOfReadBounds:
+class SumsOfReadBounds(Remade):
     """Loops that are kept as they are written, and of which the front end has seen that they only add up
     (frontend.lower.sums_of_read_bounds), may do so in another order.
 
@@ -22,12 +22,12 @@ class SumsOfReadBounds:
 
     statements: tuple[str, ...]
 
-    def broken(self, before: Scop, after: Scop) -> str | None:
-        """See `polydl.equations.step.Rewrite`."""
+    def made(self, before: Scop) -> Scop | str:
+        """See `Remade.made`."""
         if not all(_adds_up(before.statement(name)) for name in self.statements):
             return f"{', '.join(self.statements)}: not all of them only add up"
-        same = after.statements == _made(before, self).statements
-        return None if same else f"more than {', '.join(self.statements)} was changed"
+        changed = (_in_lanes(s) if s.name in self.statements else s for s in before.statements)
+        return replace(before, statements=tuple(changed))
 
     def __str__(self) -> str:
         return f"{', '.join(self.statements)} adds up in vector lanes"
@@ -38,7 +38,9 @@ def sums_of_read_bounds(scop: Scop) -> Iterator[Step]:
     names = tuple(s.name for s in scop.statements if _adds_up(s))
     if names:
         rewrite = SumsOfReadBounds(names)
-        yield Step(rewrite, scop, _made(scop, rewrite))
+        made = rewrite.made(scop)
+        assert isinstance(made, Scop), made
+        yield Step(rewrite, scop, made)
 
 
 def _adds_up(statement: Statement) -> bool:
@@ -49,10 +51,7 @@ def _adds_up(statement: Statement) -> bool:
     return bool(body.lanes) or (isinstance(over, Assignment) and adds(over.op))
 
 
-def _made(scop: Scop, rewrite: SumsOfReadBounds) -> Scop:
-    def changed(statement: Statement) -> Statement:
-        body = statement.body
-        assert isinstance(body, BlackBox)
-        return replace(statement, body=replace(body, text=body.lanes or body.text, lanes="", regroups=True))
-
-    return replace(scop, statements=tuple(changed(s) if s.name in rewrite.statements else s for s in scop.statements))
+def _in_lanes(statement: Statement) -> Statement:
+    body = statement.body
+    assert isinstance(body, BlackBox)
+    return replace(statement, body=replace(body, text=body.lanes or body.text, lanes="", regroups=True))

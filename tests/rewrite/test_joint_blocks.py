@@ -87,6 +87,20 @@ CASES: dict[str, tuple[str, Callable[[Arrays], Arrays]]] = {
         ),
         of_all,
     ),
+    "Welford, counting in floats": (
+        (
+            f"T mean = 0, m2 = 0; {LONG} {{ T d = x[i] - mean; mean += d / (i + 1.0f); m2 += d * (x[i] - mean); }} "
+            "out[0] = mean; out[1] = m2;"
+        ),
+        of_all,
+    ),
+    "Welford, a number times one": (
+        (
+            f"T mean = 0, m2 = 0; {LONG} {{ T d = x[i] - mean; mean += d / ((T)(i + 1) * 1.0f); "
+            "m2 += d * (x[i] - mean); } out[0] = mean; out[1] = m2;"
+        ),
+        of_all,
+    ),
     "Welford by the old mean": (
         (
             f"T mean = 0, m2 = 0; {LONG} {{ T d = x[i] - mean; m2 += d * d * i / (i + 1); mean += d / (i + 1); }} "
