@@ -9,8 +9,8 @@ enum { CORPUS_INT, CORPUS_NATURAL, CORPUS_LETTER, CORPUS_BIT, CORPUS_REAL, CORPU
        CORPUS_DOMINANT };
 enum { CORPUS_CANARY_BYTES = 264, CORPUS_CANARY = 0xa5 }; /* odd in elements: arrays are not over-aligned */
 
-#define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', unsigned: 'u', long: 'l', short: 's', \
-                                   signed char: 'b', char: 'b', unsigned char: 'c', unsigned short: 'h')
+#define CORPUS_TYPE(type) _Generic((type)0, double: 'd', float: 'f', int: 'i', unsigned: 'u', long: 'l', unsigned long: 'l', \
+                                   short: 's', signed char: 'b', char: 'b', unsigned char: 'c', unsigned short: 'h')
 
 struct corpus_array {
     const char *name;
