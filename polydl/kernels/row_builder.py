@@ -20,7 +20,7 @@ from polydl.kernels.whole_text import Whole, worst_text
 from polydl.kernels.window_sums import WindowSum, window_operands, window_sum
 from polydl.model import isl
 from polydl.model.accumulation import Place, accumulation_in, places
-from polydl.model.combiners import Combiner, Regrouping, adds
+from polydl.model.combiners import Combiner, Regrouping, adds, subtracts
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -391,7 +391,7 @@ class RowBuilder:
             made = f"{body.op[:-1]} polydl_f32_load_i32(polydl_window{len(self.windows)})"
             self.windows.append(window_sum(body.value, extent, windows))
         else:
-            found = inner_sum(body.value, extent, operands.__getitem__, negative=body.op == "-=")
+            found = inner_sum(body.value, extent, operands.__getitem__, negative=subtracts(body.op))
             made = f"+ {found.call(_LAST)}"
             self.sums.append(found)
         element = self.argument(at, body.target, pointer=True).name if kept else ""

@@ -109,7 +109,7 @@ class Copies:
             part, whole = (self._element(at, array, instances) for array in (key, self.array.name))
             row = self.combiner
             if row.compounds:
-                return Assign(whole, row.compounds[0].op, part)
+                return Assign(whole, row.op, part)
             if row.better:
                 test = Binary(row.better, part, whole)
                 test = Binary("||", test, Binary("!=", whole, whole)) if row.renews else test

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from polydl.measure.input_data import AnyArray
 from polydl.measure.measurement import WorstError
 from polydl.model import isl
+from polydl.model.combiners import PRODUCT, SUM, of_assignment, subtracts
 from polydl.model.expr import (
     AffineValue,
     Binary,
@@ -92,7 +93,8 @@ def arithmetic(scop: Scop) -> Arithmetic:
             continue
         assert isinstance(statement.body, Assignment)
         singular |= statement.body.op in ("/=", "%=")
-        monotone &= statement.body.op in ("=", "+=", "*=")
+        op = statement.body.op
+        monotone &= op == "=" or (of_assignment(op) in (SUM, PRODUCT) and not subtracts(op))
         for node in _nodes(statement.body.value):
             match node:
                 case Call():

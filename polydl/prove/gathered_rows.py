@@ -214,7 +214,7 @@ def scanning(item: Any, env: Mapping[str, Any], ends: Mapping[str, End], strides
         raise Unreadable(f"what lanes beyond a remainder add to {name}")
     value = symbol(x, env, strides)
     if end.combiner.compounds:
-        return RowLine(end.combiner.compounds[0].op, value, end.target, name)
+        return RowLine(end.combiner.op, value, end.target, name)
     return RowLine("=", end.taken(Load(end.target), value), end.target, name)
 
 

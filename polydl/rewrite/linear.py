@@ -14,7 +14,7 @@ from polydl.dependences.scalars import private_scalars, users
 from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.equations.substitution import Rebuilt
 from polydl.model.accumulation import addition, same_elements
-from polydl.model.combiners import taken_away
+from polydl.model.combiners import SUM, subtracts, taken_away
 from polydl.model.expr import Binary, Const, Expr, Load, Unary, factors_of, is_zero, loads, summands
 from polydl.model.scop import Assignment, Scop, Statement, without_scalar
 from polydl.model.time import prefix
@@ -71,7 +71,7 @@ def _reads_target(statement: Statement) -> bool:
     if not isinstance(body, Assignment):
         return False
     target = statement.target.array
-    added = body.op == "-=" or (body.op == "+=" and not isinstance(body.value, Load))
+    added = subtracts(body.op) or (body.op == SUM.op and not isinstance(body.value, Load))
     return added or any(statement.accesses[i].array == target for i in loads(body.value))
 
 
@@ -118,7 +118,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
     itself = [Load(i) for i in loads(body.value) if last.accesses[i].array == array.name]
     same = len(itself) == 1 and itself[0].access in same_elements(last, body.target)
     if op == "=" and same and (itself[0], False) in terms:
-        op = "+="
+        op = SUM.op
         terms.remove((itself[0], False))
     for term, negative in terms:
         parts = factors_of(term)
@@ -133,7 +133,7 @@ def _linear(scop: Scop, last: Statement, scalars: Sequence[str]) -> _Sum | None:
         others = tuple(p for p in parts if p is not held[0])
         if len(held) > 1 or scalar in factors or not all(map(fixed, others)):
             return None
-        factors[scalar] = negative != (op == "-="), others
+        factors[scalar] = negative != subtracts(op), others
     return _Sum(op, factors, rest)
 
 

@@ -37,6 +37,7 @@ from polydl.equations.substitution import inlined
 from polydl.model import isl
 from polydl.model.accumulation import accumulation, addition, keeps, places
 from polydl.model.bf16_words import is_part_of_word
+from polydl.model.combiners import SUM
 from polydl.model.contraction import in_lanes
 from polydl.model.expr import Const, Load, factors_of, is_zero, loads
 from polydl.model.isl import quota
@@ -159,7 +160,7 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
         return None
     assert isinstance(last.body, Assignment)
     assert isinstance(first.body, Assignment)
-    copies, adding = isinstance(last.body.value, Load), last.body.op == "+="
+    copies, adding = isinstance(last.body.value, Load), last.body.op == SUM.op
     if adding and not (reassociate and all(map(addition, between)) and copies and is_zero(first.body.value)):
         return None
     dropped = ({last.name} if copies else set()) | ({first.name} if adding or _reads_only(first, target) else set())
@@ -179,7 +180,7 @@ def _in_place(scop: Scop, name: str, reassociate: bool) -> Step | None:
 def _result(statement: Statement, name: str) -> Access | None:
     """The write of `C[…] = g(s)` or `C[…] += s`; None for any other statement."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op not in ("=", "+="):
+    if not isinstance(body, Assignment) or body.op not in ("=", SUM.op):
         return None
     target = statement.target
     return target if _reads(statement, name) and target.array != name and not statement.domain.is_empty() else None

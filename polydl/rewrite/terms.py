@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from polydl.equations.step import RegroupingRule, Step
 from polydl.equations.substitution import Rebuilt
 from polydl.model.accumulation import addition
+from polydl.model.combiners import subtracts
 from polydl.model.expr import summands
 from polydl.model.scop import Assignment, Scop, Statement
 from polydl.model.time import common_depth
@@ -68,7 +69,7 @@ def products(scop: Scop, statement: Statement) -> list[Statement]:
     body = addition(statement)
     if body is None:
         return []
-    values = summands(body.value, negative=body.op == "-=")
+    values = summands(body.value, negative=subtracts(body.op))
     if len(values) < 2:
         return []
     target = statement.target.array

@@ -10,6 +10,7 @@ from functools import reduce
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
 from polydl.model.accumulation import addition
+from polydl.model.combiners import subtracts
 from polydl.model.conversions import explicit
 from polydl.model.expr import AffineValue, Binary, Const, Convert, Expr, Load, Unary, constant_number
 from polydl.model.polynomials import poly_add, poly_mul
@@ -112,7 +113,7 @@ def split_of(scop: Scop, statement: Statement) -> Split | str | None:
     outer = next(d for d, i in enumerate(statement.iterators) if i in reduced)
     box = box_of(isl.project_onto(statement.domain, reduced))
     assert box is not None  # says `is_box`
-    signed = -1 if body.op == "-=" else 1
+    signed = -1 if subtracts(body.op) else 1
     return Split(
         outer, tuple(kept), main[0], signed * found[main[0]],
         {key: {f: signed * n for f, n in own.items()} for key, own in single.items()},

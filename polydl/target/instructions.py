@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from polydl.model.combiners import SUM
 from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Load, operands
 from polydl.model.functions import Vector, function_called, function_of
 from polydl.model.scop import Array, Assignment, Statement
@@ -157,7 +158,7 @@ NEIGHBOUR_SUMS = (
 def neighbour_sum(statement: Statement, arrays: Mapping[str, Array]) -> NeighbourSum | None:
     """The instructions that add up what a statement adds to an element; None: there are none for it."""
     body = statement.body
-    if not isinstance(body, Assignment) or body.op != "+=":
+    if not isinstance(body, Assignment) or body.op != SUM.op:
         return None
     into = arrays[statement.target.array].element
     if not into.is_int or into.bits != 32:
