@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.dependences.scalars import private_storage, users
-from polydl.equations.step import Rule, Step, together
+from polydl.equations.step import Rule, Step, one_by_one
 from polydl.model import isl
 from polydl.model.expr import Binary, Load
 from polydl.model.isl import quota
@@ -53,7 +53,7 @@ def row_buffers(scop: Scop) -> Iterator[Step]:
         with quota(f"a buffer for rows of {name}"):
             return _buffered(scop, name)
 
-    yield from together(scop, [[*scop.arrays]], made)
+    yield from one_by_one(scop, [*scop.arrays], made)
 
 
 def _buffered(scop: Scop, name: str) -> Step | None:
