@@ -15,7 +15,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import with_in_place
-from polydl.frontend.core.tree_parts import integer, items_of
+from polydl.frontend.core.tree_parts import integer, items_of, negated
 from polydl.frontend.meaning.liveness import (
     assigned_names,
     changed_names,
@@ -204,12 +204,12 @@ def _left(body: Node, bare: bool) -> tuple[Node | None, Node, bool]:
     before that is asked; `bare`: nothing is stepped behind the body."""
     items = statements(body)
     if len(items) > 1 and (stops := _breaks(items[0])) is not None:
-        return _negated(stops), c_ast.Compound(items[1:], body.coord), False
+        return negated(stops), c_ast.Compound(items[1:], body.coord), False
     if len(items) > 1 and bare and (stops := _breaks(items[-1])) is not None:
         # what the condition reads has to be what it is at the end of the body
         declared = {item.name for item in items if isinstance(item, c_ast.Decl)}
         if not declared & set(mentions(stops)):
-            return _negated(stops), c_ast.Compound(items[:-1], body.coord), True
+            return negated(stops), c_ast.Compound(items[:-1], body.coord), True
     return None, body, False
 
 
@@ -219,10 +219,6 @@ def _breaks(item: Node) -> Node | None:
         return None
     then = items_of(item.iftrue)
     return item.cond if len(then) == 1 and isinstance(then[0], c_ast.Break) else None
-
-
-def _negated(condition: Node) -> Node:
-    return c_ast.UnaryOp("!", condition, condition.coord)
 
 
 def _apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:

@@ -47,6 +47,13 @@ def assigned_value(node: c_ast.Assignment) -> Node:
     return node.rvalue if node.op == "=" else c_ast.BinaryOp(node.op[:-1], node.lvalue, node.rvalue, node.coord)
 
 
+def negated(condition: Node) -> Node:
+    """The opposite of a condition."""
+    if isinstance(condition, c_ast.UnaryOp) and condition.op == "!":
+        return condition.expr
+    return c_ast.UnaryOp("!", condition, condition.coord)
+
+
 def text_of(node: Node) -> str:
     """C text of a tree."""
     return str(c_generator.CGenerator().visit(node))

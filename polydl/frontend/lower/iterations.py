@@ -13,7 +13,7 @@ from polydl.frontend.core import counters, not_counted
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.evolution import Evolutions, evolutions, iterations_of, values_behind
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, begun_by, loop_of
-from polydl.frontend.core.tree_parts import declaration, items_of, type_named
+from polydl.frontend.core.tree_parts import declaration, items_of, negated, type_named
 from polydl.frontend.lower import segments
 from polydl.frontend.lower.assignments import Assignments
 from polydl.frontend.lower.entries import entries_of
@@ -332,4 +332,4 @@ def _ended(items: Sequence[Node]) -> list[Node] | None:
 def _if(item: c_ast.If, then: c_ast.Compound, otherwise: c_ast.Compound) -> Node:
     if then.block_items:
         return c_ast.If(item.cond, then, otherwise if otherwise.block_items else None, item.coord)
-    return c_ast.If(c_ast.UnaryOp("!", item.cond, item.coord), otherwise, None, item.coord)
+    return c_ast.If(negated(item.cond), otherwise, None, item.coord)
