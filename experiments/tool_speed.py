@@ -32,7 +32,7 @@ import polydl
 from polydl.inspect.analyses import analyze
 from polydl.lower.emit import generate
 from polydl.model.scop import Scop
-from polydl.rewrite.fuse_program import fuse
+from polydl.schedule.fused_scop import fuse
 
 ROOT = Path(__file__).parents[1]
 BASELINE = Path(__file__).with_suffix(".json")
