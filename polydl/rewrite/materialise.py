@@ -19,10 +19,9 @@ row is expanded where it is added up, or multiplied in a sum: the values between
 What only holds a value for others is computed where it is read (`Substituted`): what sums add is a product of array
 elements then, and what follows them is one assignment, which a microkernel may end with.
 
-But for sums in place, and for what only the search for the last of equal extremes reads, all of this is only done around
-sums that a microkernel keeps in blocks of registers, which is tried out: elsewhere a scalar is as good, and saves work.
-All of it leaves what is computed as it is: the check compares
-values, which have no place.
+But for sums in place, and for what only the search for the last of equal extremes reads, all of this is only done
+around sums that a microkernel keeps in blocks of registers, which is tried out: elsewhere a scalar is as good, and
+saves work. All of it leaves what is computed as it is: the check compares values, which have no place.
 """
 
 from __future__ import annotations
