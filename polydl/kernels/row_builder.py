@@ -5,17 +5,18 @@ Values pass from statement to statement in registers, and an element that severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from polydl.kernels.accumulators import Accumulator
 from polydl.kernels.inner_sums import Operand, Sum, inner_sum
 from polydl.kernels.innermost import Argument, Innermost, Printed
+from polydl.kernels.masks import Mask, joined_by, mask_of
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, register
 from polydl.kernels.narrow_values import stored_value
 from polydl.kernels.scalar_text import scalar_text
-from polydl.kernels.vector_text import COMPARISONS, NotVectorised, Vectors
+from polydl.kernels.vector_text import NotVectorised, Vectors
 from polydl.kernels.whole_text import Whole, worst_text
 from polydl.kernels.window_sums import WindowSum, window_operands, window_sum
 from polydl.model import isl
@@ -23,22 +24,18 @@ from polydl.model.accumulation import Place, accumulation_in, places
 from polydl.model.combiners import Combiner, Regrouping, adds, subtracts
 from polydl.model.expr import (
     AffineValue,
-    Binary,
     Call,
     Conditional,
-    Const,
     Convert,
     Expr,
     Gather,
-    Load,
-    Unary,
     affine_values,
     every_part,
     loads,
     sure_loads,
 )
 from polydl.model.scop import Access, Assignment
-from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType, integer_literal
+from polydl.model.types import BF16, F16, F32, I8, I16, I32, I64, U8, U16, ElementType
 from polydl.target.isa import lanes_name
 
 APART = (F32, F16, BF16, I8, U8, I16, U16, I32)
@@ -68,17 +65,6 @@ class RowArgument:
         if not self.pointer:
             return f"const {self.element} {self.name}"
         return f"{'' if self.written else 'const '}{self.element} *{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """`use[j] != 0`, a condition on an element of another type than the lanes'."""
-
-    access: int
-    element: ElementType
-    op: str
-    than: str
-    """A literal that the type holds."""
 
 
 @dataclass(slots=True)
@@ -162,25 +148,12 @@ class RowBuilder:
         return all(self.move(at, i) == 0 and accesses[i].array not in changed for i in loads(condition))
 
     def _mask(self, at: int, condition: Expr) -> Mask | None:
-        """A condition that compares what each column reads of another type than the lanes' with a literal."""
-        match condition:
-            case Load(access):
-                op, than = "!=", "0"
-            case Binary(op, Load(access), Const(than)) if op in COMPARISONS:
-                pass
-            case _:
-                return None
-        held, written = self.held(at, access), {a.array for s in self.piece.statements for a in s.accesses if a.write}
-        number = integer_literal(than) if held.is_int else None
-        exact = number is not None and held.minimum <= number[0] <= held.maximum
-        if self.element is I32 and held.bytes < I32.bytes:
-            return None  # it is made an int as C does
-        wide = held.bytes < self.element.bytes or (held.bytes == self.element.bytes and not held.unsigned)
-        if not exact or not wide or held is self.element or at in self.piece.inner:
+        """A mask of elements that each column has one of, and that the row leaves alone."""
+        mask = mask_of(condition, self.element, lambda access: self.held(at, access))
+        if mask is None or at in self.piece.inner or self.move(at, mask.access) != 1:
             return None
-        if self.move(at, access) != 1 or self.piece.statements[at].accesses[access].array in written:
-            return None
-        return Mask(access, held, op, than)
+        written = {a.array for s in self.piece.statements for a in s.accesses if a.write}
+        return None if self.piece.statements[at].accesses[mask.access].array in written else mask
 
     def _masked(self, at: int, condition: Expr) -> str | None:
         """C of the lanes for which a mask holds; None: the condition is none."""
@@ -189,10 +162,7 @@ class RowBuilder:
             return None
         self.masks.setdefault((mask.op, mask.element))
         self.widened.setdefault(mask.element)
-        name = self.argument(at, mask.access, pointer=True).name
-        return (
-            f"{self.vector}_{COMPARISONS[mask.op]}_{mask.element.name}({name} + polydl_column, {mask.than}, part, cut)"
-        )
+        return mask.text(self.element, f"{self.argument(at, mask.access, pointer=True).name} + polydl_column")
 
     def beside_lanes(self, at: int) -> frozenset[int]:
         """The accesses that a statement only asks for in conditions that stay in all columns, or in masks."""
@@ -203,7 +173,7 @@ class RowBuilder:
             if isinstance(part, Conditional) and self._stays(at, part.condition):
                 asked += loads(part.condition)
             elif isinstance(part, Conditional):
-                asked += [mask.access for one in _atoms(part.condition) if (mask := self._mask(at, one)) is not None]
+                asked += [mask.access for one in joined_by(part.condition) if (mask := self._mask(at, one)) is not None]
         every = list(loads(body.value))
         return frozenset(i for i in asked if every.count(i) == asked.count(i))
 
@@ -617,17 +587,6 @@ class RowBuilder:
         }
         if any(a.x for a in self.accumulators) and written & read:
             raise NotVectorised("a row that changes what it finds the first zero in")
-
-
-def _atoms(condition: Expr) -> Iterator[Expr]:
-    """What a condition joins."""
-    match condition:
-        case Binary("&&" | "||", left, right):
-            yield from (*_atoms(left), *_atoms(right))
-        case Unary("!", operand):
-            yield from _atoms(operand)
-        case _:
-            yield condition
 
 
 def _first(row: Combiner) -> str:

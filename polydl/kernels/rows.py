@@ -10,18 +10,19 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from polydl.kernels.accumulators import MOST_TOGETHER, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.inner_sums import sum_cycles, sums_prologue
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction
+from polydl.kernels.masks import widening
 from polydl.kernels.microkernel import MOST_CASES, environment, isa_prologue
 from polydl.kernels.narrow_text import narrow_prologue
 from polydl.kernels.narrow_values import SMALL, converts, row_element, takes_bits
 from polydl.kernels.row_builder import RowArgument, RowBuilder, continued_by
-from polydl.kernels.vector_text import COMPARISONS, NotVectorised, math_prologue, own_prologues, uses_functions
+from polydl.kernels.vector_text import NotVectorised, math_prologue, own_prologues, uses_functions
 from polydl.model import isl
 from polydl.model.combiners import SUM, adds
 from polydl.model.expr import Binary, affine_values
@@ -250,23 +251,12 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     before = (*before, *([narrow_prologue()] if builder.narrow else []))
     sums = (*(one.text for one in builder.sums), *(one.text for one in builder.windows))
     before = (*before, *([sums_prologue()] if sums else []), *sums)
-    before = (*before, *_widening(builder))
+    before = (*before, *widening(t, builder.widened, builder.masks))
     scan = environment().get_template("row_scan.c.j2")
     before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
         name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
     )
-
-
-def _widening(builder: RowBuilder) -> Iterator[str]:
-    """What makes integers of other types as long as the lanes, and compares those, with include guards."""
-    t = builder.element
-    signed = next(row.c for row in WHOLE_TYPES if row.bytes == t.bytes and not row.unsigned)
-    for of in builder.widened:
-        yield environment().get_template("row_widened.c.j2").render(t=t, m=of, lanes=lanes_name(t), signed=signed)
-    for op, of in builder.masks:
-        template = environment().get_template("row_masks.c.j2")
-        yield template.render(t=t, m=of, op=op, name=COMPARISONS[op], lanes=lanes_name(t), signed=signed)
 
 
 def row_prologue(element: ElementType, long: str = "") -> tuple[str, ...]:

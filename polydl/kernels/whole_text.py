@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polydl.kernels.narrow_values import is_truth
-from polydl.kernels.vector_text import NotVectorised, Vectors
+from polydl.kernels.vector_text import COMPARISONS, NotVectorised, Vectors
 from polydl.model.combiners import Combiner
 from polydl.model.conversions import explicit
 from polydl.model.expr import AffineValue, Binary, Conditional, Const, Convert, Expr, Load, Unary, constant_number
@@ -65,6 +65,14 @@ class Whole(Vectors):
         if made is not self.element and made is not I32 and _number(value) is None:
             raise NotVectorised(f"arithmetic in {made}")
 
+    def check_sides(self, left: Expr, right: Expr) -> None:
+        """C compares the values that lanes have: none becomes another in the type that both are made, as -1 does beside
+        1u. Raises NotVectorised."""
+        types = [explicit(one, lambda access: self.element)[1] for one in (left, right)]
+        meant = common(*types)
+        if any(_number(one) is None and not meant.holds(t) for one, t in zip((left, right), types, strict=True)):
+            raise NotVectorised(f"a comparison of {meant}s")
+
     def is_exact(self, value: Expr) -> bool:
         """Whether lanes hold the very value that C has, not its lower bits alone."""
         number = _number(value)
@@ -88,7 +96,11 @@ class Whole(Vectors):
 
     def test(self, condition: Expr) -> str:
         """C text of the lanes in which a condition holds. Raises NotVectorised."""
-        if is_truth(condition) or self.masked(condition) is not None:
+        if self.masked(condition) is not None:
+            return Vectors.test(self, condition)
+        if is_truth(condition):
+            if isinstance(condition, Binary) and condition.op in COMPARISONS:
+                self.check_sides(condition.left, condition.right)
             return Vectors.test(self, condition)
         return f"{self.prefix}_ne({self.compared(condition)}, {self.prefix}_zero())"
 

@@ -40,6 +40,14 @@ COUNTS = {
     "differences": "m[0] += (u[j] - a[j]) * (u[j] - a[j]); c[j] = u[j] > b[j] ? u[j] : b[j];",
     "none": "m[0] += !u[j]; c[j] = u[j] < a[j];",
 }
+UNSIGNED = {
+    "chosen": "c[j] = u[j] > 1u ? a[j] : b[j];",
+    "an element": "c[j] = a[j] > 1u ? a[j] : 7;",
+    "below": "m[0] += u[j] < 3u ? a[j] : 0;",
+    "counted": "m[0] += u[j] < 3u;",
+    "counted beside another": "m[0] += a[j] > 1u && u[j] != 2;",
+}
+"""What C compares as unsigned numbers, among which -1 is the greatest."""
 LENGTHS = (*range(0, 40, 3), 63, 64, 65, 128, 129, 400)
 INTEGERS = ("signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long")
 
@@ -67,9 +75,8 @@ def check(bodies: dict[str, str], x: str, lanes: str, machine: str, folder: Path
         prologues |= dict.fromkeys((*made.prologue, made.text))
         loop = f"for (ptrdiff_t j = 0; j < n; j++) {{ {body} }}"
         for name, run in (("before", loop), ("after", f"{made.name}(n, {', '.join(given)});")):
-            functions.append(
-                f"void {name}{number}({signature})\n{{ {run} (void)a, (void)b, (void)c, (void)m, (void)least; }}"
-            )
+            used = "(void)u, (void)a, (void)b, (void)c, (void)m, (void)least;"
+            functions.append(f"void {name}{number}({signature})\n{{ {run} {used} }}")
         found.append(number)
     text = "\n".join(("#include <stddef.h>", *prologues, *functions))
     code = compile_c([text], ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", MACHINES[machine]))
@@ -111,3 +118,9 @@ def test_masks_in_other_vectors(x: str, lanes: str, machine: str, tmp_path: Path
 @pytest.mark.parametrize("x", ["signed char", "unsigned char", "short", "unsigned short", "int"])
 def test_shorter_integers(x: str, machine: str, tmp_path: Path) -> None:
     assert check(COUNTS, x, "int", machine, tmp_path) == len(COUNTS)
+
+
+@pytest.mark.parametrize("lanes", ["double", "long", "int"])
+@pytest.mark.parametrize("x", ["signed char", "short", "int", "unsigned char"])
+def test_unsigned_comparisons(x: str, lanes: str, tmp_path: Path) -> None:
+    check(UNSIGNED, x, lanes, "native", tmp_path)
