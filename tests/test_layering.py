@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "polydl"
 FLOORS = (
     {"base"},
     {"model"},
+    {"oracle"},
     {"target"},
     {"frontend"},
     {"dependences"},
