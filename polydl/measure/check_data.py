@@ -76,7 +76,7 @@ def _one_special(rng: np.random.Generator, count: int, kind: np.dtype[Any], numb
     """Of many numbers one, and in half of the arrays: sums of some are finite. Zeros stand beside it."""
     values = rng.integers(-1, 2, count).astype(np.float64)
     if count and (count + number) % 2:
-        values[rng.integers(0, count)] = (np.nan, np.inf, -np.inf)[number % 3]
+        values[rng.integers(0, count)] = (np.nan, np.inf, -np.inf)[(count + number) // 2 % 3]
     return values
 
 
