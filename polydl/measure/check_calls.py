@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -22,6 +22,7 @@ from polydl.model.bfloat16 import narrowed
 from polydl.model.combiners import SUM, of_assignment
 from polydl.model.scop import Assignment, Header, Scop, Storage
 from polydl.model.types import ElementType, Kind, element_type
+from polydl.oracle.overlaps import Overlap, Pointer, overlaps
 
 MOST_INSTANCES = 3e7
 """Of the statements of a function in one call: some tenths of a second where nothing is in vectors."""
@@ -40,6 +41,8 @@ _TINY = (
     (0, 0, 0, 0, 0), (1, 5, 2, 3, 1), (33, 3, 9, 8, 2), (6, 6, 6, 6, 6), (2, 33, 4, 5, 3),
 )  # fmt: skip
 """Values of the first, second, … size; each vector length, one less and one more is there."""
+_OVERLAPS, _APART = 24, 4
+"""Ways in which arguments may overlap, and every how many-th is tried at each of the sizes."""
 _FEW_FILLINGS = 3
 """Fillings at each size but the first, which gets all."""
 
@@ -56,6 +59,11 @@ class Subject:
     """They with other sizes. Raises InputError."""
     sizes: tuple[Mapping[str, int], ...] = ()
     """Sizes at which it runs other code than at the smaller ones, beside the tuned ones."""
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether its output asks at run time what overlaps: where it takes it for granted, it is not asked here."""
+        return not any("overlap" in assumption for scop in self.scops for assumption in scop.assumptions)
 
     @property
     def sums(self) -> bool:
@@ -92,6 +100,8 @@ class Case:
     filling: Filling
     call: Call
     compared: tuple[Compared, ...]
+    overlap: Overlap | None = None
+    """Which arguments lead to the same memory; None: none do."""
 
 
 def cases(subjects: Sequence[Subject], largest: float = MOST_INSTANCES) -> tuple[list[Case], dict[str, str]]:
@@ -141,6 +151,51 @@ def _at(
     dead = frozenset[str]().union(*(set(scop.arrays) - scop.live_out for scop in scops))
     for turn, filling in enumerate(fillings):
         yield _case(subject, number, sizes, filling, found, dead, turn + sum(sizes.values()))
+    if subject.may_overlap and size <= _LARGE:
+        turn = sum(sizes.values())
+        several = overlaps(_pointers(found), _OVERLAPS)[1:]
+        for at, overlap in enumerate(several[turn % _APART :: _APART]):
+            case = _case(subject, number, sizes, FILLINGS[0], found, dead, turn + at)
+            yield _overlapping(case, overlap)
+
+
+def _pointers(buffers: Mapping[str, Buffer]) -> list[Pointer]:
+    """The parameters whose memory others may reach, too; those of which subscripts are made stay apart."""
+    found = []
+    for name, buffer in buffers.items():
+        array = buffer.array
+        if array.storage is Storage.PARAMETER and not array.is_scalar and not array.restrict and not buffer.parts:
+            if buffer.indices is None:
+                found.append(Pointer(name, buffer.element, buffer.elements, written=buffer.written))
+    return found
+
+
+def _overlapping(case: Case, overlap: Overlap) -> Case:
+    """The call with arguments that lead to the same memory: one object in place of several."""
+    objects, pointers = list(case.call.objects), list(case.call.objects[0].pointers)
+    where = {one.name: at for at, one in enumerate(objects)}
+    blocks: dict[int, list[tuple[int, int]]] = {}
+    for name, block, offset in overlap.places:
+        blocks.setdefault(block, []).append((where[name], offset))
+    compared = {one.number: one for one in case.compared}
+    for members in blocks.values():
+        first = members[0][0]
+        data = bytearray(max(offset + len(objects[at].data) for at, offset in members))
+        for at, offset in reversed(members):
+            data[offset : offset + len(objects[at].data)] = objects[at].data
+        for at, offset in members:
+            pointers = [(a, first, to + offset) if number == at else (a, number, to) for a, number, to in pointers]
+        name = " and ".join(objects[at].name for at, _ in members)
+        shown = next((compared.pop(at) for at, _ in members if at in compared), None)
+        for at, _ in members:
+            compared.pop(at, None)
+            objects[at] = replace(objects[at], data=b"")
+        objects[first] = replace(objects[first], data=bytes(data), name=name)
+        if shown is not None:
+            compared[first] = replace(shown, number=first)
+    objects[0] = replace(objects[0], pointers=tuple(pointers))
+    call = replace(case.call, objects=tuple(objects))
+    return replace(case, call=call, compared=tuple(compared.values()), overlap=overlap)
 
 
 def _case(

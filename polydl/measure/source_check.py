@@ -169,7 +169,8 @@ def _judged(
             continue
         calls += 1
         if name not in faults and (wrong := _difference(case, found, reassociate=reassociate)):
-            faults[name] = Fault(name, case.sizes, case.filling.name, wrong)
+            data = case.filling.name + (f", {case.overlap.name}," if case.overlap else "")
+            faults[name] = Fault(name, case.sizes, data, wrong)
     return Checked(calls, tuple(faults.values()), tuple(undefined.values()), not_called)
 
 
