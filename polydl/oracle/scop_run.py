@@ -16,7 +16,7 @@ from polydl.model.at_sizes import at_sizes
 from polydl.model.expr import Load
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType
-from polydl.oracle.scop_expressions import Expressions, Point, Typed, Value, binary
+from polydl.oracle.scop_expressions import Expressions, Point, Value, binary
 from polydl.oracle.scop_numbers import Number, Undefined, Unsupported, decoded, encoded
 
 
@@ -70,8 +70,8 @@ class Watched:
     """What runs at the moment, for a memory that tells which instance reads and writes."""
 
     instance: Instance | None = None
-    accumulates: bool = False
-    """Whether what is read now is the target of a compound assignment, which is about to be written."""
+    target: Place | None = None
+    """What it is about to write, where one statement assigns."""
 
 
 def row_major(array: Array, start: Place) -> Where:
@@ -223,12 +223,13 @@ class Run:
             raise Undefined(f"{self.watched.instance}: {error}") from None
 
     def _assign(self, assignment: Assignment, body: _Body, point: Point) -> None:
-        reads = _Reading(self, body, point)
         target = self.scop.arrays[body.statement.accesses[assignment.target].array]
         if body.value is None:
             body.value = self._value(assignment, body.statement, target.element)
-        value = body.value(reads)
         place = self.where[target.name](body.element(assignment.target, point))
+        self.watched.target = place
+        value = body.value(_Reading(self, body, point))
+        self.watched.target = None
         self.memory.store(place, encoded(value, target.element))
 
     def _value(self, assignment: Assignment, statement: Statement, element: ElementType) -> Value:
@@ -241,19 +242,8 @@ class Run:
         if assignment.op != "=":
             if assignment.target_read is None:
                 raise Undefined("a compound assignment that does not read its target")
-            before = expressions.typed(Load(assignment.target_read), loaded)
-            value = binary(assignment.op[:-1], Typed(self._as_target(before.value), before.element), value)
+            value = binary(assignment.op[:-1], expressions.typed(Load(assignment.target_read), loaded), value)
         return value.to(element)
-
-    def _as_target(self, value: Value) -> Value:
-        def read(reads: object) -> Number:
-            self.watched.accumulates = True
-            try:
-                return value(reads)  # type: ignore[arg-type]
-            finally:
-                self.watched.accumulates = False
-
-        return read
 
 
 def _below(domain: isl.Set, point: Point) -> isl.Set:
