@@ -235,13 +235,14 @@ def _argmax(c: Call) -> Lowered:
     name = c.node.target._schema.name  # type: ignore[union-attr]
     most, element = "max" in name, source.type
     steps = contiguous_strides(tuple(source.sizes[d] for d in rows.dims))
+    counted = I32 if rows.count <= I32.maximum else I64
 
     def place_of(index: Map) -> Expr:
-        return position(linear((index[d] for d in rows.dims), steps), I32)
+        return position(linear((index[d] for d in rows.dims), steps), counted)
 
     def make(row: Map) -> tuple[Expr, Expr]:
         best = c.w.variable(element, source.at(row), "best")
-        place = c.w.variable(I32, 0, "at")
+        place = c.w.variable(counted, 0, "at")
         with rows.each(row) as index:
             x = c.w.let(source.at(index))
             with c.w.when(compare(">" if most else "<", x, best)):
@@ -249,7 +250,7 @@ def _argmax(c: Call) -> Lowered:
                 c.w.store(place, place_of(index))
         if not element.is_float:
             return best, place
-        first = c.w.variable(I32, rows.count, "first")  # NaN of the row: it is the extreme
+        first = c.w.variable(counted, rows.count, "first")  # NaN of the row: it is the extreme
         with rows.each(row) as index:
             here = c.w.let(select(is_nan(source.at(index)), place_of(index), rows.count))
             c.w.store(first, select(compare("<", here, first), here, first))
