@@ -410,9 +410,10 @@ static uint64_t sample_of(const Record *record, const DLTensor *view)
         case 4: words[0] = *(const uint32_t *)(from + record->places[k]); break;
         case 2: words[0] = *(const uint16_t *)(from + record->places[k]); break;
         case 8: words[0] = *(const uint64_t *)(from + record->places[k]); break;
-        default: memcpy(words, from + record->places[k], bytes);
+        default:
+            memcpy(words, from + record->places[k], bytes);
+            words[0] ^= mixed(bytes, words[1]);
         }
-        words[0] += words[1] * 31;
         found += (words[0] ^ words[0] >> 29) * (2 * k + 1); /* no element waits for the one before */
     }
     return found;
