@@ -58,7 +58,7 @@ class Region:
             wrong = inputs[number][(inputs[number] < least) | (inputs[number] > most)]
             if wrong.numel():
                 raise IndexError(f"index {wrong.flatten()[0].item()} is not between {least} and {most}")
-        made = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in self._outputs]
+        made = [self.made(sizes, strides, dtype) for sizes, strides, dtype in self._outputs]
         addresses += [t.data_ptr() for t in made]
         threads = torch.get_num_threads()  # also gives a new thread torch's number of OpenMP threads
         arena = None
@@ -66,7 +66,7 @@ class Region:
             if self._arenas:
                 arena = self._arenas.pop()
             else:
-                arena = torch.empty(self._bytes, dtype=torch.uint8)  # aligned to 64 bytes
+                arena = self.made((self._bytes,), (1,), torch.uint8)  # aligned to 64 bytes
                 self.arenas += 1
             addresses += [arena.data_ptr() + offset for offset in self._offsets]
         usable = usable_threads(threads)
@@ -79,6 +79,10 @@ class Region:
         if arena is not None:
             self._arenas.append(arena)
         return made[0] if len(made) == 1 else tuple(made)
+
+    def made(self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Memory for an output or an arena, which holds anything."""
+        return torch.empty_strided(sizes, strides, dtype=dtype)
 
 
 class Watch:
