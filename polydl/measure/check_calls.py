@@ -20,6 +20,7 @@ from polydl.measure.unit import passed_arrays
 from polydl.model.at_sizes import instances
 from polydl.model.bfloat16 import narrowed
 from polydl.model.combiners import SUM, of_assignment
+from polydl.model.expr import calls
 from polydl.model.scop import Assignment, Header, Scop, Storage
 from polydl.model.types import ElementType, Kind, spelled
 from polydl.oracle.overlaps import Overlap, Pointer, overlaps
@@ -66,10 +67,16 @@ class Subject:
         return not any("overlap" in assumption for scop in self.scops for assumption in scop.assumptions)
 
     @property
-    def sums(self) -> bool:
-        """Whether it adds to elements in loops, as far as is known."""
+    def zeros_open(self) -> bool:
+        """Whether the sign of a zero may be another one: of a sum that begins elsewhere, and of what fmax and fmin
+        choose (C11 F.10.9.2)."""
         bodies = [statement.body for scop in self.scops for statement in scop.statements]
-        return any(not isinstance(one, Assignment) or of_assignment(one.op) is SUM for one in bodies)
+        return any(
+            not isinstance(one, Assignment)
+            or of_assignment(one.op) is SUM
+            or any(name.startswith(("fmax", "fmin")) for name in calls(one.value))
+            for one in bodies
+        )
 
 
 @dataclass(frozen=True, slots=True)
