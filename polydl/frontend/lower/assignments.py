@@ -184,6 +184,7 @@ class Assignments(State):
         try:
             new_value = self.evaluator.value(value, self.domain)
             new_value = self.evaluator.convert(new_value, found.ctype, value, self.domain)
+            new_value = self.as_number(new_value, value, self.domain)
         except NotAffine:
             if not self._is_address(found, value):
                 raise NeedsData(found.name) from None

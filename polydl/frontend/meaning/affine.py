@@ -128,7 +128,7 @@ class Symbols:
         size = 0 if pointer or len(levels) < below else ctype.bytes
         for level in levels[below:]:
             try:
-                extent = None if level.extent is None else self.evaluator.value(level.extent, universe()).constant
+                extent = None if level.extent is None else self.evaluator.number(level.extent)
             except NotAffine:
                 extent = None
             size *= extent or 0
@@ -185,7 +185,7 @@ def constant(node: Node, scope: Scope) -> int | None:
     """Value of a constant expression, of enumerators, constants with such values and literals; None when it is not
     constant."""
     try:
-        return Symbols(scope).evaluator.value(node, universe()).constant
+        return Symbols(scope).evaluator.number(node)
     except NotAffine:
         return None
 
@@ -201,6 +201,10 @@ class Evaluator:
     def affine(self, node: Node, where: isl.Set) -> isl.PwAff:
         """The affine value of an expression. Raises NotAffine."""
         return self.require(self.observed(self.value(node, where), node, where), node)
+
+    def number(self, node: Node) -> int | None:
+        """The value of an expression where it is one number, else None. Raises NotAffine."""
+        return self.observed(self.value(node, universe()), node, universe()).constant
 
     def require(self, value: Value, node: Node) -> isl.PwAff:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
@@ -295,7 +299,7 @@ class Evaluator:
         if constant is not None and ctype == BOOL:
             return number(int(bool(constant)), BOOL)
         if constant is not None and (ctype.unsigned or least(ctype) <= constant <= ctype.maximum):
-            return number(constant % (ctype.maximum + 1) if ctype.unsigned else constant, ctype)
+            return _modulo(number(constant, ctype))
         if ctype.bits > own.bits and own.unsigned and ctype != BOOL:
             return replace(self.observed(value, node, where), ctype=ctype)
         if ctype.unsigned and ctype != BOOL:
@@ -309,7 +313,12 @@ class Evaluator:
 
     def observed(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
         """A value as the integer that it is in C. Raises NotAffine where it may wrap around."""
-        return self._in_range(value, node, where, subscript=subscript) if value.wrapped else value
+        if not value.wrapped:
+            return value
+        constant = value.constant
+        if constant is not None:
+            return number(constant % (value.ctype.maximum + 1), value.ctype)
+        return self._in_range(value, node, where, subscript=subscript)
 
     def _in_range(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
         """A value that lies in the range of its type where `where` holds. Raises NotAffine."""
@@ -350,7 +359,7 @@ class Evaluator:
         else:
             why = f"this '{ctype.c}' may exceed {ctype.maximum} and would wrap around"
             hint = "use a wider type, or state what is known with '#pragma polydl assume(...)'"
-        return NotAffine(why, node, hint=hint, topic="integers", wraps=True)
+        return NotAffine(why, node, hint=hint, topic="integers", wraps=found is Fit.BEYOND)
 
     def in_long(self, value: Value, where: isl.Set) -> bool:
         """Whether a `long` holds a value as it is before it is taken modulo 2^bits."""
@@ -410,6 +419,9 @@ class Evaluator:
             ctype = common(left.ctype, right.ctype)
             left = self.convert(left, ctype, node.left, where)
             right = self.convert(right, ctype, node.right, where)
+        if node.op in "&|^":
+            right = self.observed(right, node.right, where)
+            left = left if left.constant is None else self.observed(left, node.left, where)
         a, b = left.constant, right.constant
         match node.op:
             case "+" | "-":
@@ -445,10 +457,11 @@ class Evaluator:
         return _modulo(Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts}))
 
     def _division(self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set) -> Value:
+        right = self.observed(right, node.right, where)
         divisor = right.constant
         if node.op == "%" and divisor and ctype.unsigned and divisor & (divisor - 1) == 0 and left.constant is None:
             return Value(self.require(left, node.left).mod_val(isl.value(divisor)), None, ctype)
-        left, right = self.observed(left, node.left, where), self.observed(right, node.right, where)
+        left = self.observed(left, node.left, where)
         if divisor is None:
             return self._near_division(left, right, ctype, node, where)
         if divisor == 0:
@@ -514,13 +527,10 @@ class Evaluator:
 
 
 def _modulo(value: Value) -> Value:
-    """A sum or product as C has it: of an unsigned type modulo 2^bits, at once where it is a number."""
-    if not value.ctype.unsigned:
-        return value
+    """A number, a sum or a product: of an unsigned type it is known modulo 2^bits alone."""
     constant = value.constant
-    return (
-        replace(value, wrapped=True) if constant is None else number(constant % (value.ctype.maximum + 1), value.ctype)
-    )
+    known = not value.ctype.unsigned or (constant is not None and 0 <= constant <= value.ctype.maximum)
+    return value if known else replace(value, wrapped=True)
 
 
 def _polynomial(value: Value) -> Value:

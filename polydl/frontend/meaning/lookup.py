@@ -176,6 +176,19 @@ class Lookup(Symbols):
             raise NeedsData(name)
         return self._outside(found, integer, node)
 
+    def as_number(self, value: Value, node: Node, where: isl.Set) -> Value:
+        """What a variable is given: a value that is known to lie in the range of its type where it does, and as it is
+        where it may be too large. Raises NotAffine where it may be below zero."""
+        before, self.in_value = self.in_value, True
+        try:
+            return self.evaluator.observed(value, node, where)
+        except NotAffine as error:
+            if not error.wraps:
+                raise
+            return value
+        finally:
+            self.in_value = before
+
     def address(self, node: c_ast.ID) -> Value:
         """See `affine.Symbols`. Raises NotAffine or NeedsData."""
         known = self.address_of(str(node.name))
@@ -205,6 +218,7 @@ class Lookup(Symbols):
                     found = self.settings.scope.find(name)
                     assert found is not None, "extract finds it"
                     value = self.evaluator.convert(value, found.ctype, given, self.settings.context)
+                    value = self.as_number(value, given, self.settings.context)
                 except (NotAffine, NeedsData):
                     continue
                 self.environment[name] = (value, None)
