@@ -1,9 +1,10 @@
 """Differential fuzzing for a given time.
 
-python -m tests.fuzz [--minutes 20] [--seed 0]
+python -m tests.fuzz [--minutes 20] [--seed 0] [--graphs]
 
 Batches of random programs, a seed each: domains, accesses and dependences against enumeration, results of the best
-variants against a brute-force interpreter, generated code under sanitizers. Ends with exit code 1 and the smallest
+variants against a brute-force interpreter, generated code under sanitizers. With `--graphs`, graphs of PyTorch's
+operators through its backend instead (`tests.fuzz.graphs`). Ends with exit code 1 and the smallest
 program that fails, and the seed to find it again.
 """
 
@@ -51,7 +52,12 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--minutes", type=float, default=20)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--graphs", action="store_true", help="graphs of PyTorch's operators")
     given_options = options.parse_args()
+    if given_options.graphs:
+        from tests.fuzz import graphs  # takes torch
+
+        return graphs.main(given_options.minutes, given_options.seed)
     end = time.monotonic() + 60 * given_options.minutes
     tally = Tally()
     number = given_options.seed
