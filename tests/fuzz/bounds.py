@@ -62,7 +62,9 @@ class Poly:
 
     def most(self, sizes: Mapping[str, int]) -> int:
         """No value is larger where no size exceeds these."""
-        return sum(factor * prod(sizes[name] for name in names) for names, factor in self.terms if factor > 0 or not names)
+        return sum(
+            factor * prod(sizes[name] for name in names) for names, factor in self.terms if factor > 0 or not names
+        )
 
     def least(self, sizes: Mapping[str, int]) -> int:
         return -(-self).most(sizes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import queue
 import random
 import signal
@@ -12,15 +11,15 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from tests.fuzz.calls import Case, Verdict, verdicts
 from tests.fuzz.choices import shrunk
 from tests.fuzz.programs import Program
+from tests.fuzz.reduction import reduced
 from tests.fuzz.whole_programs import program
-from tests.fuzz.written import WRITTEN, Fault, Member, Refused, cases_of, checked, texts_of
+from tests.fuzz.written import Fault, Member, Refused, cases_of, checked, texts_of
 
 BATCH = 16
 """Programs that are compiled as one file."""
@@ -59,11 +58,11 @@ class Tally:
     """First seeds of batches that did not end."""
 
 
-def batch(seeds: Sequence[int], folder: Path, tally: Tally) -> list[tuple[int, Fault]]:
+def batch(seeds: Sequence[int], folder: Path, tally: Tally, without: Collection[str] = ()) -> list[tuple[int, Fault]]:
     """Put the programs of some seeds through polydl; what went wrong with which."""
     members, faults = [], []
     for seed in seeds:
-        made, _ = program(random.Random(seed))
+        made, _ = program(random.Random(seed), without)
         tally.programs += 1
         tally.pairs[" ".join(sorted(made.features))] += 1
         mark = f"_{seed}"
@@ -91,41 +90,44 @@ def _reason(message: str) -> str:
     return first.splitlines()[0].split("'")[0].split(":")[0].strip()
 
 
-def again(choices: Sequence[int], seed: int, folder: Path, kind: str) -> Fault | None:
-    """The fault of this kind that a list of choices still shows, with the texts and cases of the seed."""
-    made, _ = program(choices)
+def again(made: Program, seed: int, folder: Path, fault: Fault) -> Fault | None:
+    """The fault of this kind that a program still shows, with the texts and cases of the seed."""
     try:
-        texts = texts_of(made, "_0", folder / "shrunk.c", seed)
+        texts = texts_of(made, "_0", folder / "shrunk.c", seed, fault.how)
     except Refused:
         return None
     except Exception:  # noqa: BLE001
-        return Fault("traceback", "reading or writing", traceback.format_exc(limit=-3)) if kind == "traceback" else None
-    if kind == "traceback":
+        there = Fault("traceback", fault.how, traceback.format_exc(limit=-3))
+        return there if fault.kind == "traceback" else None
+    if fault.kind == "traceback" or not texts:
         return None
     for _, _, verdict in checked([Member(made, seed, "_0", texts)], folder):
-        if isinstance(verdict, Fault) and verdict.kind == kind:
+        if isinstance(verdict, Fault) and verdict.kind == fault.kind:
             return verdict
     return None
 
 
-def smallest(seed: int, fault: Fault, folder: Path, seconds: float) -> Found:
-    """The fault with the smallest program found for it."""
-    made, choices = program(random.Random(seed))
-    best = fault
+def smallest(seed: int, fault: Fault, folder: Path, seconds: float, without: Collection[str] = ()) -> Found:
+    """The fault with the smallest program found for it: of the choices that make it first, then of its text."""
+    made, choices = program(random.Random(seed), without)
+    best, features = fault, made.features
 
-    def fails(candidate: list[int]) -> bool:
-        nonlocal best
+    def fails(candidate: Program) -> bool:
+        nonlocal best, made
         try:
-            there = again(candidate, seed, folder, fault.kind)
-        except Exception:  # noqa: BLE001  (a candidate may be no program)
-            return False
-        best = there or best
+            there = again(candidate, seed, folder, fault)
+        except RuntimeError:
+            return False  # it does not compile
+        if there is not None:
+            best, made = there, candidate
         return there is not None
 
-    small = shrunk(choices, fails, seconds) if seconds else choices
-    least, _ = program(small)
-    text = least.called("")
-    return Found(seed, best, text, small, made.features, len(text.splitlines()))
+    if seconds:
+        choices = shrunk(choices, lambda candidate: fails(program(candidate, without)[0]), seconds / 2)
+        made = program(choices, without)[0]
+        reduced(made.text, lambda text: fails(replace(made, text=text)), seconds / 2)
+    text = made.called("")
+    return Found(seed, best, text, choices, features, len(text.splitlines()))
 
 
 def write(found: Found, folder: Path) -> Path:
@@ -139,7 +141,9 @@ def write(found: Found, folder: Path) -> Path:
     return path
 
 
-def work(first: int, step: int, end: float, shrinking: float, said: multiprocessing.Queue[object]) -> None:
+def work(
+    first: int, step: int, end: float, shrinking: float, without: Collection[str], said: multiprocessing.Queue[object]
+) -> None:
     """A worker: batches of seeds until the time is over. It says what it begins and what became of it."""
     import polydl.pipeline  # noqa: F401  (imports are nobody's time)
 
@@ -148,24 +152,28 @@ def work(first: int, step: int, end: float, shrinking: float, said: multiprocess
         while time.monotonic() < end:
             said.put(("begun", first))
             tally = Tally()
-            for number, (seed, fault) in enumerate(batch(range(first, first + BATCH), Path(folder), tally)):
+            for number, (seed, fault) in enumerate(batch(range(first, first + BATCH), Path(folder), tally, without)):
                 left = min(shrinking, max(0.0, end - time.monotonic() + shrinking / 3)) if number < 2 else 0.0
                 said.put(("shrinking", seed))
-                tally.found.append(smallest(seed, fault, Path(folder), left))
+                tally.found.append(smallest(seed, fault, Path(folder), left, without))
             said.put(("done", tally))
             for path in Path(folder).iterdir():
                 path.unlink()
             first += step * BATCH
 
 
-def run(seconds: float, seed: int, jobs: int, out: Path | None, shrinking: float = SHRINKING) -> Tally:
+def run(
+    seconds: float, seed: int, jobs: int, out: Path | None, shrinking: float = SHRINKING, without: Collection[str] = ()
+) -> Tally:
     """Fuzz for so many seconds with `jobs` processes; what was found is written to `out`."""
     end = time.monotonic() + seconds
     spawn = multiprocessing.get_context("spawn")
     total, begun = Tally(), time.monotonic()
     said = [spawn.Queue() for _ in range(jobs)]
     firsts = [seed + job * BATCH for job in range(jobs)]
-    workers = [spawn.Process(target=work, args=(firsts[job], jobs, end, shrinking, said[job])) for job in range(jobs)]
+    workers = [
+        spawn.Process(target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])) for job in range(jobs)
+    ]
     heard = [time.monotonic()] * jobs
     for worker in workers:
         worker.start()
@@ -184,7 +192,9 @@ def run(seconds: float, seed: int, jobs: int, out: Path | None, shrinking: float
                     firsts[job] += jobs * BATCH
                     if time.monotonic() < end:
                         said[job] = spawn.Queue()
-                        workers[job] = spawn.Process(target=work, args=(firsts[job], jobs, end, shrinking, said[job]))
+                        workers[job] = spawn.Process(
+                            target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])
+                        )
                         workers[job].start()
                         heard[job] = time.monotonic()
                 continue
@@ -221,7 +231,6 @@ def report(found: Found) -> str:
     case, fault = found.fault.case, found.fault
     where = f" at {dict(case.sizes)}, {case.filling}, {case.threads} threads" if case is not None else ""
     said = fault.detail.strip().splitlines()[-1] if fault.detail else ""
-    return f"seed {found.seed} ({' '.join(found.features)}, {found.lines} lines): {fault.kind}, {fault.how}{where}: {said}"
-
-
-_USED = (os, Case, Verdict, verdicts, Program, WRITTEN)
+    return (
+        f"seed {found.seed} ({' '.join(found.features)}, {found.lines} lines): {fault.kind}, {fault.how}{where}: {said}"
+    )

@@ -6,7 +6,22 @@ from collections.abc import Callable
 
 from tests.fuzz.bounds import Poly
 from tests.fuzz.programs import Array, Builder, Index
-from tests.fuzz.values import BYTE, CHAR, DOUBLE, FLOAT, FLOATS, INT, LONG, SHORT, SIZE, UNSIGNED, CType, Value, binary, cast, literal
+from tests.fuzz.values import (
+    BYTE,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    SHORT,
+    SIZE,
+    UNSIGNED,
+    CType,
+    Value,
+    binary,
+    cast,
+    literal,
+)
 
 _ARITHMETIC = (FLOAT, DOUBLE, INT, LONG, UNSIGNED)
 
@@ -18,7 +33,9 @@ def store(b: Builder) -> None:
 def accumulate(b: Builder) -> None:
     """A sum in an element, as of a contraction."""
     array = b.array(types=_ARITHMETIC, sums=True)
-    product = b.operated("*", b.leaf("float" if array.type.kind == "f" else "any"), b.leaf("float" if array.type.kind == "f" else "any"))
+    product = b.operated(
+        "*", b.leaf("float" if array.type.kind == "f" else "any"), b.leaf("float" if array.type.kind == "f" else "any")
+    )
     target = b.element(array, [b.index(plain=True) for _ in array.dims])
     if not b.add(target, array, product, b.c.pick(("+=", "-="))):
         store(b)
@@ -59,7 +76,10 @@ def pointer(b: Builder) -> None:
     *outer, last = [b.index() for _ in array.dims]
     target = b.element(array, [*outer, last])
     further = f"({last.text})" if " " in last.text else last.text
-    b.emit(f"{array.type.name} *{name} = " + (f"{array.name} + {further};" if not outer and c.often(1, 2) else f"&{target};"))
+    b.emit(
+        f"{array.type.name} *{name} = "
+        + (f"{array.name} + {further};" if not outer and c.often(1, 2) else f"&{target};")
+    )
     offset = c.below(3)
     array.dims[-1] = array.dims[-1].join(last.high + (offset + 1))
     through = c.pick((f"*{name}", f"{name}[0]", f"{name}[{offset}]", f"*({name} + {offset})"))
@@ -161,7 +181,9 @@ def structures(b: Builder) -> None:
     if there:
         array = c.pick(there)
     else:
-        members = c.pick(((("x", FLOAT), ("y", FLOAT)), (("x", INT), ("y", FLOAT), ("z", INT)), (("y", DOUBLE), ("x", LONG))))
+        members = c.pick(
+            ((("x", FLOAT), ("y", FLOAT)), (("x", INT), ("y", FLOAT), ("z", INT)), (("y", DOUBLE), ("x", LONG)))
+        )
         name = b.fresh("st")
         b.file.append(f"struct {name}@ {{ {' '.join(f'{t.name} {m};' for m, t in members)} }};")
         array = Array(name, INT, [Poly()], (-9, 9), (-9, 9), members=members)
@@ -226,7 +248,14 @@ def hashed(b: Builder) -> None:
     if c.chance(1, 2):
         h = b.bind(h)
         h = binary("^", h, binary(">>", h, literal(13)) or h) or h
-    seen = binary(*((">>", h, literal(16)), ("%", h, literal(1000, UNSIGNED)), ("<", h, literal(1 << 31, UNSIGNED)), (">>", h, literal(28)))[c.below(4)])
+    seen = binary(
+        *(
+            (">>", h, literal(16)),
+            ("%", h, literal(1000, UNSIGNED)),
+            ("<", h, literal(1 << 31, UNSIGNED)),
+            (">>", h, literal(28)),
+        )[c.below(4)]
+    )
     assert seen is not None
     if c.chance(1, 4):
         b.store(b.array("float"), None, b.fit(seen, 0, 1 << 20))

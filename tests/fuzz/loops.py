@@ -18,7 +18,9 @@ def loop(b: Builder, shape: str = "") -> Iterator[Index]:
     c = b.c
     shape = shape or c.pick(("plain", "plain", "plain", *SHAPES[1:]))
     ctype = c.pick((UNSIGNED, LONG, SIZE, SHORT)) if shape == "typed" else INT
-    name = f"{'ijklm'[len(b.indices)] if len(b.indices) < 5 else 'v'}" + (str(b.names) if shape in ("while", "endless") else "")
+    name = f"{'ijklm'[len(b.indices)] if len(b.indices) < 5 else 'v'}" + (
+        str(b.names) if shape in ("while", "endless") else ""
+    )
     if shape in ("while", "endless"):
         b.names += 1
     end, low, start, stop = c.pick(b.bounds), Poly.of(0), "0", ""

@@ -42,7 +42,9 @@ def _stepped(b: Builder, array: Array, name: str, step: int) -> None:
     advance = f"{name}++" if step == 1 else f"{name} += {step}"
     match c.below(3):
         case 0:
-            b.store(b.array(), None, b.operated(c.pick(("+", "*")), Value(f"*{name}", array.type, *array.limit), b.leaf()))
+            b.store(
+                b.array(), None, b.operated(c.pick(("+", "*")), Value(f"*{name}", array.type, *array.limit), b.leaf())
+            )
             b.emit(f"{advance};")
         case 1:
             text = b.stored(b.expression(1), array.type, *array.fill)
@@ -68,7 +70,9 @@ def row_names(b: Builder) -> None:
     name = b.fresh("r")
     with loop(b) as outer:
         b.element(array, [outer, Index("0", Poly(), Poly(), INT)])
-        b.emit(f"{array.type.name} *{name} = {c.pick((f'{array.name}[{outer.text}]', f'&{array.name}[{outer.text}][0]'))};")
+        b.emit(
+            f"{array.type.name} *{name} = {c.pick((f'{array.name}[{outer.text}]', f'&{array.name}[{outer.text}][0]'))};"
+        )
         with loop(b):
             index = b.index()
             array.dims[1] = array.dims[1].join(index.high + 1)
@@ -106,7 +110,7 @@ def sparse_rows(b: Builder) -> None:
         where = Index(f"{columns.name}[e]", Poly.of(0), columns.content - 1, columns.type)
         into = c.below(3)
         target = b.array(types=(ctype,), sums=into == 2)
-        inside = ctype.kind == "f" and not b.exact or ctype.kind == "u"
+        inside = (ctype.kind == "f" and not b.exact) or ctype.kind == "u"
         spot = b.element(target, [b.index(plain=True) for _ in target.dims])
         one = b.scalar((ctype,))
         if into == 0:
@@ -262,7 +266,11 @@ def stencil(b: Builder) -> None:
 
     def body() -> None:
         with loop(b, "offset") as index:
-            low = index if index.low.constant > 0 else Index(f"{index.text} + 1", index.low + 1, index.high + 1, index.type)
+            low = (
+                index
+                if index.low.constant > 0
+                else Index(f"{index.text} + 1", index.low + 1, index.high + 1, index.type)
+            )
             sides = [low, Index(f"{index.text} + 1", index.low + 1, index.high + 1, index.type), index]
             reads = [b.read(array, [side for _ in array.dims]) for side in sides]
             value = b.operated("+", b.operated("+", reads[0], reads[1]), reads[2])

@@ -14,8 +14,27 @@ from dataclasses import dataclass, field
 from tests.fuzz.bounds import Poly
 from tests.fuzz.choices import Choices
 from tests.fuzz.values import (
-    BYTE, CHAR, DOUBLE, FLOAT, FLOATS, INT, INT64, LONG, SHORT, SIZE, UINT32, UNSIGNED, WORD, CType, Value, binary, cast,
-    chosen, converted, literal, promoted,
+    BYTE,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    FLOATS,
+    INT,
+    INT64,
+    LONG,
+    SHORT,
+    SIZE,
+    UINT32,
+    UNSIGNED,
+    WORD,
+    CType,
+    Value,
+    binary,
+    cast,
+    chosen,
+    converted,
+    literal,
+    promoted,
 )  # fmt: skip
 
 LARGEST = 35
@@ -308,15 +327,24 @@ class Builder:
                 condition = self.condition()
                 return chosen(condition, self.expression(depth - 1, kind), self.leaf(kind))
             case 10:
-                done = cast(self.expression(depth - 1, kind), c.pick((DOUBLE, FLOAT) if kind == "float" else (LONG, SHORT, UNSIGNED, BYTE, FLOAT, CHAR)))
-                return self.leaf(kind) if done is None or (self.exact and done.type.kind == "f" and not done.known) else done
+                done = cast(
+                    self.expression(depth - 1, kind),
+                    c.pick((DOUBLE, FLOAT) if kind == "float" else (LONG, SHORT, UNSIGNED, BYTE, FLOAT, CHAR)),
+                )
+                return (
+                    self.leaf(kind)
+                    if done is None or (self.exact and done.type.kind == "f" and not done.known)
+                    else done
+                )
             case 11:
                 value = self.expression(depth - 1, kind)
                 return self.operated("-", literal(0, value.type), value)
             case number:
                 a, b = self.expression(depth - 1, kind), self.expression(depth - 1, kind)
                 integers = ("+", "-", "*", "%", ">>", "^", "&", "<", "/")
-                operators = integers if "f" not in (a.type.kind, b.type.kind) else ("+", "-", "*", "+", "*", "-", "<", "-", "/")
+                operators = (
+                    integers if "f" not in (a.type.kind, b.type.kind) else ("+", "-", "*", "+", "*", "-", "<", "-", "/")
+                )
                 return self.operated(operators[number], a, b)
 
     def operated(self, operator: str, a: Value, b: Value) -> Value:
@@ -364,17 +392,23 @@ class Builder:
         if value.type.kind == "f" and not value.known:
             name = self.bind(value).text
             ends = [min(abs(x), 1 << 24) for x in (low, high)]
-            return Value(f"({name} > {-ends[0]:.0f} && {name} < {ends[1]:.0f} ? (int){name} : 0)", INT, -ends[0], ends[1])
+            return Value(
+                f"({name} > {-ends[0]:.0f} && {name} < {ends[1]:.0f} ? (int){name} : 0)", INT, -ends[0], ends[1]
+            )
         if value.type.kind != "f" and self.c.often(2, 3):
             most = min(high, -low) if value.low < 0 and low < 0 else high
             if (value.low >= 0 or low < 0) and most >= 1 and self.c.often(1, 2):
-                done = binary("%", value, literal(int(min(most, 1 << 30)) + 1, UNSIGNED if value.type.kind == "u" else INT))
+                done = binary(
+                    "%", value, literal(int(min(most, 1 << 30)) + 1, UNSIGNED if value.type.kind == "u" else INT)
+                )
             else:
                 done = binary("&", value, literal((1 << (int(min(high, 1 << 30)) + 1).bit_length() - 1) - 1))
             if done is not None and done.within(low, high):
                 return done
         name = self.bind(value).text
-        top, bottom = (literal(int(end), value.type) for end in (high, max(low, value.type.low) if value.low < low else 0))
+        top, bottom = (
+            literal(int(end), value.type) for end in (high, max(low, value.type.low) if value.low < low else 0)
+        )
         text = f"{name} > {top.text} ? {top.text} : "
         text += f"{name} < {bottom.text} ? {bottom.text} : {name}" if value.low < low else name
         # The clamped value has the type of both arms.
@@ -406,7 +440,9 @@ class Builder:
             if to.type.kind != "f" and value.type.kind == "f":
                 value = self.fit(value, 0, 100)
                 value = cast(value, INT) or value
-            elif to.type.kind != "f" and value.type.kind == "i" and (value.type.bits > to.type.bits or to.type.bits < 32):
+            elif (
+                to.type.kind != "f" and value.type.kind == "i" and (value.type.bits > to.type.bits or to.type.bits < 32)
+            ):
                 value = self.fit(value, -(1 << 20), 1 << 20)
             self.emit(f"{target} {operator} {_bare(value.text)};")
             return True

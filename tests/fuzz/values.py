@@ -1,8 +1,8 @@
 """C expressions with what is known of their values while a program is generated: type, range, exactness.
 
-As in YARPGen (Livinskii, Babokin and Regehr, 'Random testing for C and C++ compilers with YARPGen', 2020) what would be
-undefined is not generated, instead of being guarded at run time: a signed result that could overflow, a shift that could
-be too far, a float that may not fit the integer it becomes.
+As in YARPGen (Livinskii, Babokin and Regehr, 'Random testing for C and C++ compilers with YARPGen', 2020) what would
+be undefined is not generated, instead of being guarded at run time: a signed result that could overflow, a shift that
+could be too far, a float that may not fit the integer it becomes.
 """
 
 from __future__ import annotations

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 
 from tests.fuzz.bounds import Poly
 from tests.fuzz.choices import Choices
 from tests.fuzz.features import STATEMENTS
-from tests.fuzz.loops import SHAPES, loop
+from tests.fuzz.loops import loop
 from tests.fuzz.nests import NESTS
-from tests.fuzz.programs import LARGEST, SIZES, Array, Builder, Program, Size
-from tests.fuzz.values import FLOATS, INT, LONG, SIZE, UNSIGNED, CType, Value
+from tests.fuzz.programs import SIZES, Array, Builder, Program, Size
+from tests.fuzz.values import INT, LONG, SIZE, UNSIGNED, CType
 
 FEATURES = (*STATEMENTS, *NESTS)
 
 
-def program(source: Random | Sequence[int]) -> tuple[Program, list[int]]:
-    """A program that a generator of random numbers or a list of choices determines, and the choices made."""
+def program(source: Random | Sequence[int], without: Collection[str] = ()) -> tuple[Program, list[int]]:
+    """A program that a generator of random numbers or a list of choices determines, and the choices made. Stores stand
+    for features that it is to be `without`."""
     c = Choices(source)
-    pair = (c.pick(FEATURES), c.pick(FEATURES))
+    pair = (_feature(c, without), _feature(c, without))
     exact = c.often(1, 2)
     b = Builder(c, *_sizes(c), exact)
     marked = c.often(1, 3)
     for number in range(1 + c.below(3)):
-        _nest(b, pair, pair[number % 2] if number < 2 else c.pick(FEATURES))
+        _nest(b, pair, pair[number % 2] if number < 2 else _feature(c, without), without)
         if c.chance(1, 8) and not marked:
             b.emit(f"{b.element(b.array(rank=1, types=(INT,)), [b.constant_index()])} = 5;")
     return _finished(b, marked, pair), c.made
+
+
+def _feature(c: Choices, without: Collection[str]) -> str:
+    chosen = c.pick(FEATURES)
+    return "store" if chosen in without else chosen
 
 
 def _sizes(c: Choices) -> tuple[list[Size], list[Poly]]:
@@ -46,34 +52,33 @@ def _sizes(c: Choices) -> tuple[list[Size], list[Poly]]:
     return sizes, [Poly.of(size.name) for size in sizes]
 
 
-def _nest(b: Builder, pair: Sequence[str], feature: str) -> None:
+def _nest(b: Builder, pair: Sequence[str], feature: str, without: Collection[str]) -> None:
+    """Loops with statements of a feature, of the program's pair, and at times of any other."""
+
+    def statements(most: int) -> None:
+        STATEMENTS[feature](b)
+        for _ in range(b.c.below(most)):
+            likely = ("store", *(one for one in pair if one in STATEMENTS))
+            chosen = b.c.pick(tuple(STATEMENTS) if b.c.chance(1, 5) else likely)
+            STATEMENTS["store" if chosen in without else chosen](b)
+
     if feature in NESTS:
         NESTS[feature](b)
         return
     with loop(b):
+        if b.c.often(1, 2):
+            statements(4)
+            return
         if b.c.chance(1, 4):
-            _statement(b, pair, feature)
-        if b.c.chance(1, 2):
-            with loop(b):
-                if b.c.chance(1, 6):
-                    with loop(b):
-                        _statements(b, pair, feature)
-                else:
-                    _statements(b, pair, feature)
+            statements(1)
+        with loop(b):
             if b.c.chance(1, 6):
-                _statement(b, pair, feature)
-        else:
-            _statements(b, pair, feature)
-
-
-def _statements(b: Builder, pair: Sequence[str], feature: str) -> None:
-    _statement(b, pair, feature)
-    for _ in range(b.c.below(3)):
-        _statement(b, pair, b.c.pick(("store", *(one for one in pair if one in STATEMENTS), feature, *STATEMENTS)) if b.c.chance(1, 4) else b.c.pick(("store", *(one for one in pair if one in STATEMENTS))))
-
-
-def _statement(b: Builder, pair: Sequence[str], feature: str) -> None:
-    STATEMENTS[feature](b)
+                with loop(b):
+                    statements(3)
+            else:
+                statements(3)
+        if b.c.chance(1, 6):
+            statements(1)
 
 
 def _finished(b: Builder, marked: bool, pair: tuple[str, str]) -> Program:
@@ -85,7 +90,7 @@ def _finished(b: Builder, marked: bool, pair: tuple[str, str]) -> Program:
     live = [*((s.name, s.type, *s.limit) for s in b.scalars), *b.after]
     result: CType | None = None
     tail: list[str] = []
-    for number, (name, ctype, low, high) in enumerate(live):
+    for number, (name, ctype, *_) in enumerate(live):
         if number == 0 and c.often(1, 2):
             result = ctype
             tail.append(f"return {name};")
@@ -95,7 +100,7 @@ def _finished(b: Builder, marked: bool, pair: tuple[str, str]) -> Program:
                 out.fill = (-9, 9)
             b.arrays.append(out)
             tail.insert(0, f"{out.name}[0] = {name};")
-    widths = {}
+    widths: dict[str, str] = {}
     for array in b.arrays:
         array.dims = [dim if dim.terms else Poly.of(1) for dim in array.dims]
         if c.chance(1, 4):
@@ -113,9 +118,7 @@ def _finished(b: Builder, marked: bool, pair: tuple[str, str]) -> Program:
     for name, header in (("memcpy", "string"), (r"\w+_t\b", "stdint"), ("size_t", "stddef")):
         if re.search(name, text):
             text = f"#include <{header}.h>\n{text}"
-    sizes = tuple(
-        Size(s.name, s.type, tuple(v for v in s.values if v or not least_one), s.macro) for s in b.sizes
-    )
+    sizes = tuple(Size(s.name, s.type, tuple(v for v in s.values if v or not least_one), s.macro) for s in b.sizes)
     return Program(text, sizes, tuple(b.arrays), result, b.exact, pair)
 
 
@@ -134,6 +137,3 @@ def _parameter(b: Builder, array: Array, restrict: str, widths: dict[str, str]) 
         inner = restrict.strip() + (" " if restrict else "") + (array.dims[0].text() if len(array.dims) == 1 else "")
         return f"{name} {array.name}[{inner.strip() if len(array.dims) == 1 else restrict.strip()}]"
     return f"{name} *{restrict.strip()}{' ' if restrict else ''}{array.name}"
-
-
-_USED = (SHAPES, FLOATS, LARGEST, Value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.effort import Effort
-from polydl.base.errors import InputError, PolyDLError
+from polydl.base.errors import InputError, PolyDLError, ToolchainError
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load_sized, optimize, rank, with_fused
@@ -25,9 +25,18 @@ LITTLE = Effort(
 )  # fmt: skip
 """What is written is looked at, not how fast it is: a search for fast code would be most of the time."""
 OPTIONS = Options(space="small", machine="epyc-zen5", learn=False, budget=4.0, effort=LITTLE)
-REFERENCE = ("-std=gnu11", "-O1", "-w", "-ffp-contract=off", "-fsanitize=undefined,float-cast-overflow",
+REFERENCE = ("-std=gnu11", "-O1", "-w", "-ftrivial-auto-var-init=zero", "-ffp-contract=off", "-fsanitize=undefined,float-cast-overflow",
              "-fno-sanitize-recover=all")  # fmt: skip
-WRITTEN = ("-std=gnu11", "-O1", "-w", "-ffp-contract=off", "-fstrict-aliasing", "-march=native", "-fopenmp")
+WRITTEN = (
+    "-std=gnu11",
+    "-O1",
+    "-w",
+    "-ftrivial-auto-var-init=zero",
+    "-ffp-contract=off",
+    "-fstrict-aliasing",
+    "-march=native",
+    "-fopenmp",
+)
 COMPILER_SECONDS = 120
 
 
@@ -58,9 +67,9 @@ class Refused(Exception):
     """polydl does not take the program; the message says why."""
 
 
-def texts_of(program: Program, mark: str, path: Path, number: int) -> list[Text]:
-    """Texts for a program: the first choice, and at times a variant that `number` chooses. Raises Refused, and whatever
-    is no error of polydl's own."""
+def texts_of(program: Program, mark: str, path: Path, number: int, only: str = "") -> list[Text]:
+    """Texts for a program: the first choice, and at times a variant that `number` chooses; only those whose description
+    begins like `only`. Raises Refused, and whatever is no error of polydl's own."""
     path.write_text(program.called(mark))
     rng = random.Random(number)
     parameters = [size for size in program.sizes if not size.macro]
@@ -70,11 +79,12 @@ def texts_of(program: Program, mark: str, path: Path, number: int) -> list[Text]
     texts = []
     try:
         given = tuned if rng.random() < 0.5 else {}
-        done = optimize(path, options=options.changed(sizes=given), run=False)
-        texts.append(Text(f"first choice, sizes {given or 'any'}, threads={threads}", done.text, given))
-        if rng.random() < 0.35:
+        if not only.startswith("variant"):
+            done = optimize(path, options=options.changed(sizes=given), run=False)
+            texts.append(Text(f"first choice, sizes {given or 'any'}, threads={threads}", done.text, given))
+        if rng.random() < 0.35 and not only.startswith("first"):
             texts += _variant(path, options, tuned, rng)
-    except InputError as error:
+    except (InputError, ToolchainError) as error:
         raise Refused(str(error)) from error
     return texts
 
