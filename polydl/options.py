@@ -187,6 +187,12 @@ class Options:
     prove: bool = option(
         False, "Read the variants' C back and prove it equivalent, before any of them runs.", ("optimize",)
     )
+    oracle: bool = option(
+        True,
+        "Call the output beside the source on tiny sizes and adversarial data.",
+        ("optimize",),
+        off="Do not call the output beside the source.",
+    )
     fuse: bool = option(
         True,
         "Try variants with element-wise nests fused into others, and neighbouring nests into one.",
@@ -344,6 +350,7 @@ class CommonChanges(TypedDict, total=False):
     blocks: str
     schedule: str | Path | None
     prove: bool
+    oracle: bool
     fuse: bool
     prepack: tuple[str, ...]
     scratch: int | None

@@ -33,6 +33,7 @@ from polydl.lower.splice import splice
 from polydl.measure import Compilation, Progress, Toolchain, check_compiles, measure
 from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
+from polydl.measure.source_check import Checked
 from polydl.model.scop import Assignment, Scop
 from polydl.options import OptionChanges, Options, RankChanges
 from polydl.prove import Proof
@@ -46,6 +47,7 @@ from polydl.schedule.fused_scop import fuse as fuse_scop
 from polydl.schedule.loopstring import nests_named
 from polydl.schedule.notation import Written
 from polydl.search import own_times
+from polydl.search.beside_source import called_beside_source, runs_here
 from polydl.search.choose_measured import choose
 from polydl.search.fuse_file import fused_file
 from polydl.search.fused_variants import fused_variants
@@ -277,10 +279,7 @@ def optimize(
     if not done:
         raise failed[0][1]
     checking = time.perf_counter()
-    pieces = [(d.ranking.scop, d.code) for d in done]
-    text = splice(
-        program.source, pieces, header(o.command, (one.target for one in done), (one.described for one in done))
-    )
+    text = _spliced(program, done, o)
     if run or shutil.which(toolchain.cc):
         # What was compiled piece by piece is read once more as a whole: names might meet.
         whole = run and not all(one.compiled for one in done)
@@ -288,6 +287,14 @@ def optimize(
         if not diagnostics.ok:
             raise _does_not_compile(diagnostics, program, toolchain)
     checking = time.perf_counter() - checking
+    calling = time.perf_counter()
+    own = [(d.ranking.program.read, d.other_sizes) for d in done if d.code is not None]
+    checked = called_beside_source(program.source, text, own, o) if o.oracle and runs_here(o) else Checked()
+    if checked.faults:
+        wrong = {fault.function for fault in checked.faults}
+        done = [d.as_written() if d.ranking.scop.function in wrong else d for d in done]
+        text = _spliced(program, done, o)
+    calling = time.perf_counter() - calling
     if o.curve:
         spent = sum(d.report.spent for d in done if d.report is not None)
         rest = max(0.0, budget - spent) / 2 / len(done)
@@ -301,6 +308,7 @@ def optimize(
         "analysis": reading + sum(d.analysis_seconds for d in done),
         "compile": checking + sum(r.compile_seconds for r in reports),
         "measure": sum(r.verify_seconds + r.measure_seconds for r in reports),
+        "check": calling,
         "other sizes": sum(d.others_seconds for d in done),
         "total": total,
     }
@@ -309,7 +317,14 @@ def optimize(
         *(_unread(why, why.span) for why in program.unread),
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less)
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less, checked)
+
+
+def _spliced(program: Program, done: Sequence[Optimized], o: Options) -> str:
+    """The text of the output."""
+    pieces = [(d.ranking.scop, d.code) for d in done]
+    head = header(o.command, (one.target for one in done), (one.described for one in done))
+    return splice(program.source, pieces, head)
 
 
 def _does_not_compile(diagnostics: Compilation, program: Program, toolchain: Toolchain) -> ToolchainError:

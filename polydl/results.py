@@ -19,6 +19,7 @@ from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
 from polydl.lower.emit import Generated
 from polydl.measure import Measurement, Report, Status
+from polydl.measure.source_check import Checked
 from polydl.model.scop import Scop
 from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
@@ -36,6 +37,7 @@ from polydl.target import Machine
 if TYPE_CHECKING:
     import pandas as pd
 
+_NOT_FASTER = "no variant was measurably faster"
 SHOWN = 10
 """Variants that the text of a ranking shows."""
 
@@ -202,6 +204,13 @@ class Optimized:
     compiled: bool = False
     """All of its code was compiled, that for other sizes and the conditions between them too."""
 
+    faulty: bool = False
+    """What was chosen did not do what the source does when it was called beside it: the loops are as written."""
+
+    def as_written(self) -> Optimized:
+        """The same with the loops left as they are, since the output was found to do something else."""
+        return replace(self, chosen=None, other_sizes="", faulty=True)
+
     @property
     def spent(self) -> float:
         """Seconds of the budget that this took."""
@@ -264,6 +273,8 @@ class Optimized:
 
     @property
     def _verdict(self) -> str:
+        if self.faulty:
+            return "unchanged: what was chosen does not do what the source does, a mistake in polydl"
         if self.report is None:
             return "ranked, nothing was run"
         if not self.undecided:
@@ -289,9 +300,9 @@ class Optimized:
     def described(self) -> list[str]:
         """What the head of the output says of it: variant, what was proved and assumed."""
         name = self.chosen.id if self.chosen else "original"
-        unchanged = (
-            "the machine was busy, and no variant was faster" if self.undecided else "no variant was measurably faster"
-        )
+        unchanged = "the machine was busy, and no variant was faster" if self.undecided else _NOT_FASTER
+        if self.faulty:
+            unchanged = "what was chosen does not do what the source does"
         recipe = str(self.chosen.recipe) if self.chosen else f"unchanged: {unchanged}"
         lines = [f"{self.ranking.scop.function}: variant {name} = {recipe}"]
         if self.correction is not None:
@@ -341,6 +352,8 @@ class OptimizeResult:
     supported, they could not be run, or they were too much to analyse."""
     less: str = ""
     """How much less was searched than in small files, for people; empty: nothing."""
+    checked: Checked = field(default_factory=Checked)
+    """What calls of the output beside the source came to. A function for which they differ is as it was written."""
 
     @property
     def timed_at(self) -> str:

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <structmember.h>
 #include <sys/mman.h>
 
@@ -36,17 +37,22 @@ static PyObject *empty_strided, *get_num_threads, *version_name;
 static int forked; /* whether this process may have lost the threads of the one that it was forked from */
 static int used;   /* whether groups have run */
 
-/* The address of a tensor's first element in `out`; -1 with an exception. */
-static int address_of(PyObject *object, void **out)
+/* What a tensor is, and the address of its first element in `out`; -1 with an exception. */
+static int view_of(PyObject *object, DLTensor *view, void **out)
 {
-    DLTensor view;
     if (!PyObject_TypeCheck(object, tensor_type)) {
         PyErr_Format(PyExc_TypeError, "a compiled graph takes tensors, not %s", Py_TYPE(object)->tp_name);
         return -1;
     }
-    if (exchange->view(object, &view)) return -1;
-    *out = view.data ? (char *)view.data + view.byte_offset : NULL;
+    if (exchange->view(object, view)) return -1;
+    *out = view->data ? (char *)view->data + view->byte_offset : NULL;
     return 0;
+}
+
+static int address_of(PyObject *object, void **out)
+{
+    DLTensor view;
+    return view_of(object, &view, out);
 }
 
 /* ---- Region ---- */
@@ -345,11 +351,73 @@ static PyType_Spec region_spec = {
 
 /* ---- Watch ---- */
 
+/* Elements of a tensor that are looked at in each call: all of a small one, else as many as SAMPLES, spread over it.
+   PyTorch does not count every change: not those of `.data`, of NumPy, of some of its own fused kernels. */
+enum { ALL = 256, SAMPLES = 32 };
+
 typedef struct {
     PyObject *tensor, *storage;
     void *address;
     long version;
+    uint64_t layout, sample;
+    Py_ssize_t samples;
+    int64_t *places; /* of the elements that are looked at: bytes from the first one */
 } Record;
+
+static uint64_t mixed(uint64_t so_far, uint64_t more)
+{
+    so_far = (so_far ^ more) * 0x9E3779B97F4A7C15u;
+    return so_far ^ so_far >> 32;
+}
+
+/* Of sizes, strides and type. */
+static uint64_t layout_of(const DLTensor *view)
+{
+    uint64_t found = mixed(view->ndim, (uint64_t)view->code << 8 | view->bits);
+    for (int i = 0; i < view->ndim; i++) found = mixed(mixed(found, view->shape[i]), view->strides[i]);
+    return found;
+}
+
+/* Chooses what is looked at: nothing of a tensor that is not in main memory. -1 without memory. */
+static int choose_places(Record *record, const DLTensor *view)
+{
+    enum { CPU = 1 };
+    int64_t elements = 1;
+    int bytes = view->bits * view->lanes / 8;
+    for (int i = 0; i < view->ndim; i++) elements *= view->shape[i];
+    if (view->device_type != CPU || !record->address || bytes > 16) elements = 0;
+    record->samples = elements <= ALL ? elements : SAMPLES;
+    record->places = malloc(sizeof *record->places * (record->samples + 1));
+    if (!record->places) return -1;
+    for (int64_t k = 0, each = elements / SAMPLES; k < record->samples; k++) {
+        int64_t place = elements <= ALL ? k : k + 1 == SAMPLES ? elements - 1 : each * k + mixed(1, k) % each, at = 0;
+        for (int i = view->ndim - 1; i >= 0; i--) {
+            at += place % view->shape[i] * view->strides[i];
+            place /= view->shape[i];
+        }
+        record->places[k] = at * bytes;
+    }
+    return 0;
+}
+
+static uint64_t sample_of(const Record *record, const DLTensor *view)
+{
+    uint64_t found = 0, words[2] = {0, 0};
+    size_t bytes = view->bits * view->lanes / 8;
+    const char *from = record->address;
+    for (Py_ssize_t k = 0; k < record->samples; k++) {
+        switch (bytes) {
+        case 4: words[0] = *(const uint32_t *)(from + record->places[k]); break;
+        case 2: words[0] = *(const uint16_t *)(from + record->places[k]); break;
+        case 8: words[0] = *(const uint64_t *)(from + record->places[k]); break;
+        default:
+            memcpy(words, from + record->places[k], bytes);
+            words[0] ^= mixed(bytes, words[1]);
+        }
+        found += (words[0] ^ words[0] >> 29) * (2 * k + 1); /* no element waits for the one before */
+    }
+    return found;
+}
 
 typedef struct {
     PyObject_HEAD
@@ -366,6 +434,7 @@ static void records_free(Record *records, Py_ssize_t count)
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_XDECREF(records[i].tensor);
         Py_XDECREF(records[i].storage);
+        free(records[i].places);
     }
     free(records);
 }
@@ -397,10 +466,12 @@ static PyObject *watch_call(PyObject *object, PyObject *const *args, size_t narg
         for (; i < count; i++) {
             const Record *record = &self->records[i];
             void *address;
+            DLTensor view;
             if (args[i] != record->tensor) break;
-            if (address_of(args[i], &address)) return NULL;
-            if (address != record->address) break;
-            long version = version_of(args[i]);
+            if (view_of(args[i], &view, &address)) return NULL;
+            if (address != record->address || layout_of(&view) != record->layout) break;
+            if (sample_of(record, &view) != record->sample) break;
+            long version = version_of(args[i]); /* may run Python: the view is used before */
             if (version == -2) return NULL;
             if (version < 0 || version != record->version) break;
         }
@@ -415,7 +486,14 @@ static PyObject *watch_call(PyObject *object, PyObject *const *args, size_t narg
     if (!records) return PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count; i++) {
         Record *record = &records[i];
-        if (address_of(args[i], &record->address)) goto failed;
+        DLTensor view;
+        if (view_of(args[i], &view, &record->address)) goto failed;
+        record->layout = layout_of(&view);
+        if (choose_places(record, &view)) {
+            PyErr_NoMemory();
+            goto failed;
+        }
+        record->sample = sample_of(record, &view);
         record->version = version_of(args[i]);
         if (record->version == -2) goto failed;
         if (record->version < 0) lasting = 0;
@@ -466,6 +544,22 @@ static PyObject *watch_forget(PyObject *object, PyObject *unused)
 {
     (void)unused;
     watch_clear(object);
+    Py_RETURN_NONE;
+}
+
+/* forget_changed(tensors): what `forget` does if one of a set of tensors was computed with. */
+static PyObject *watch_forget_changed(PyObject *object, PyObject *tensors)
+{
+    Watch *self = (Watch *)object;
+    int found = 0;
+    for (Py_ssize_t i = 0; i < self->count && !found; i++) {
+        PyObject *number = PyLong_FromVoidPtr(self->records[i].tensor); /* id() */
+        if (!number) return NULL;
+        found = PySet_Contains(tensors, number);
+        Py_DECREF(number);
+        if (found < 0) return NULL;
+    }
+    if (found) watch_clear(object);
     Py_RETURN_NONE;
 }
 
@@ -523,6 +617,7 @@ static PyMemberDef watch_members[] = {
 };
 static PyMethodDef watch_methods[] = {
     {"forget", watch_forget, METH_NOARGS, "Forget the result, so that the next call computes it."},
+    {"forget_changed", watch_forget_changed, METH_O, "Forget the result if it was computed of a tensor of these id()s."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot watch_slots[] = {

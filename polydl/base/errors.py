@@ -98,6 +98,13 @@ class PolyDLError(Exception):
         return self.render(python=True)
 
 
+class OutputError(PolyDLError):
+    """What polydl made of a region does not do what the source does: a mistake in polydl. Exit code 3; the output has
+    the region as it was written."""
+
+    exit_code = 3
+
+
 class InputError(PolyDLError):
     """The user's input (C file, pragma, option, machine file) is at fault. Exit code 2."""
 

@@ -93,7 +93,8 @@ def _show_warning(
 
 
 def main() -> NoReturn:
-    """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 130 interrupted."""
+    """Entry point. Exit codes: 0 done, 1 could not do it, 2 the input is at fault, 3 a mistake in polydl, whose region
+    stays as it was written, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGHUP, _terminated)
     for stream in (sys.stdout, sys.stderr):

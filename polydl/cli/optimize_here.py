@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from polydl import pipeline
-from polydl.base.errors import InputError, PolyDLError
+from polydl.base.errors import InputError, OutputError, PolyDLError
 from polydl.base.output_files import output_path, write
 from polydl.cli.answer import Answer, print_json
 from polydl.cli.depfile import Depfile
@@ -73,6 +73,12 @@ def optimize_here(
         raise PolyDLError(
             "no variant computed what the original computes; nothing was written",
             hint="the reasons stand beside the variants; --top-k tries more of them",
+        )
+    if result.checked.faults:
+        told = "; ".join(map(str, result.checked.faults))
+        raise OutputError(
+            f"the output did not do what the source does: {told}",
+            hint="its loops stay as they were written; this is a mistake in polydl: please report the file",
         )
     if key is None or result.output is None:
         return

@@ -202,6 +202,12 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
         "left_out": result.left_out,
         "less": result.less,
         "unread": list(result.unread),
+        "checked": {
+            "calls": result.checked.calls,
+            "faults": [str(fault) for fault in result.checked.faults],
+            "undefined": [str(one) for one in result.checked.undefined],
+            "not_called": dict(result.checked.not_called),
+        },
         "seconds": dict(result.seconds),
     }
     return document if len(scops) == 1 else {**document, "scops": scops}

@@ -135,7 +135,9 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
             say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
         if done.curve is not None:
             _curve_table(console, done.curve)
-    for text in (result.timed_at, result.left_out, result.less, *result.unread):
+    undefined = (f"undefined behaviour of the source: {one}" for one in result.checked.undefined)
+    uncalled = (f"'{name}' was not called beside the source: {why}" for name, why in result.checked.not_called.items())
+    for text in (result.timed_at, result.left_out, result.less, *result.unread, *undefined, *uncalled):
         if text:
             say(console, f"note: {text}", "yellow")
     if result.seconds["analysis"] > result.budget:

@@ -103,7 +103,7 @@ class BestTwo(OfRows):
             Argument(0, use.second, pointer=True),
         )
         text = stated(name, signature, self.meaning(use, shape), body)
-        return RowFunction(name, text, signature, row_prologue(t, use.long), arguments)
+        return RowFunction(name, text, signature, row_prologue(t, use.long), arguments, gathers=True)
 
     def meaning(self, use: BestTwoUse, shape: int) -> str:
         op = use.combiner.better

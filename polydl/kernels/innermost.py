@@ -124,6 +124,13 @@ class RowFunction:
     """Those behind the length."""
     streams: bool = False
     """Whether it stores past the caches."""
+    gathers: bool = False
+    """Whether it reads and writes elements that stay where they are, in a row without columns, too."""
+
+    @property
+    def always_touches(self) -> bool:
+        """Whether a call reads or writes elements though its row has no columns: those need not be there."""
+        return self.gathers or any(not one.pointer and not one.affine for one in self.arguments)
 
 
 class OfRows:

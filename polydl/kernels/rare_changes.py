@@ -110,7 +110,7 @@ class RareChanges(OfRows):
         body = template.render(t=t, v=f"polydl_{lanes_name(t)}", use=use, together=max(1, min(4, t.bytes)))
         before = (*row_prologue(t, use.long), *([math_prologue(t), *use.own] if t.is_float else []))
         text = stated(name, signature, self.meaning(use, shape), body)
-        return RowFunction(name, text, signature, before, tuple(a.of for a in use.arguments))
+        return RowFunction(name, text, signature, before, tuple(a.of for a in use.arguments), gathers=True)
 
     def meaning(self, use: ChangesUse, shape: int) -> str:
         return f"for (ptrdiff_t j = 0; j < n; j++) {{ {' '.join(use.meaning)} }}"

@@ -255,7 +255,13 @@ def _rendered(builder: RowBuilder) -> RowFunction:
     scan = environment().get_template("row_scan.c.j2")
     before = (*before, *(scan.render(t=t, v=builder.vector, row=row) for row in scans))
     return RowFunction(
-        name, text, f"const ptrdiff_t n{declared}", before, tuple(a.of for a in arguments), bool(streamed)
+        name,
+        text,
+        f"const ptrdiff_t n{declared}",
+        before,
+        tuple(a.of for a in arguments),
+        bool(streamed),
+        bool(accumulators),
     )
 
 

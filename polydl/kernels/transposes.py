@@ -90,6 +90,11 @@ class TransposeFunction:
     streams: bool
     """Whether it stores past the caches."""
 
+    @property
+    def always_touches(self) -> bool:
+        """Whether a call reads elements or writes to memory though there are no iterations."""
+        return self.streams or any(isinstance(one, Argument) and not one.pointer for one in self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class Turned:

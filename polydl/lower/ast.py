@@ -108,7 +108,8 @@ class Writer:
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}
-        c = FromIsl(self.helpers, lambda name: iterators.get(name, name), self.scop.unsigned)
+        short = self.scop.parameters if self.names.integer == "long" else ()
+        c = FromIsl(self.helpers, lambda name: iterators.get(name, name), self.scop.unsigned, short)
         failures: list[Exception] = []
 
         def at_domain(node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:

@@ -61,12 +61,20 @@ class Helpers:
 class FromIsl:
     """Turns expressions of isl's syntax trees into C; `rename` gives the C name of an isl identifier. `unsigned`: names
     of variables that C computes with modulo a power of two; they become signed first, so that `2 - n` may be negative.
+    `short`: names of variables whose products and sums may be longer than their type; these are made in long.
     """
 
-    def __init__(self, helpers: Helpers, rename: Callable[[str], str], unsigned: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        helpers: Helpers,
+        rename: Callable[[str], str],
+        unsigned: Collection[str] = (),
+        short: Collection[str] = (),
+    ) -> None:
         self.helpers = helpers
         self._rename = rename
         self._unsigned = unsigned
+        self._short = frozenset(short) - {*unsigned}
 
     def __call__(self, expression: isl.AstExpr) -> ctree.Expr:
         match expression_kind(expression):
@@ -87,6 +95,8 @@ class FromIsl:
             # Compilers ask for parentheses around && inside ||.
             sides = [part for operand in operands for part in _alternatives(operand)]
             return reduce(lambda left, right: Binary("||", left, right), sides)
+        if op in ("add", "mul"):
+            operands = self._longer(operands)
         if op in _INFIX:
             return Binary(_INFIX[op], *operands)
         match op, operands:
@@ -103,6 +113,38 @@ class FromIsl:
                 return Item(array, tuple(subscripts))
             case _:
                 raise ValueError(f"isl AST operation {op} has no C form here")
+
+    def _longer(self, operands: list[ctree.Expr]) -> list[ctree.Expr]:
+        """Operands of a sum or product, one of them in long where the result may be longer than all."""
+        if not all(self._is_short(one) for one in operands):
+            return operands
+        at = next((at for at, one in enumerate(operands) if not isinstance(one, Int)), None)
+        return [_in_long(one) if place == at else one for place, one in enumerate(operands)]
+
+    def _is_short(self, value: ctree.Expr) -> bool:
+        """Whether C computes a value in the type of short variables."""
+        match value:
+            case Name(name):
+                return name in self._short
+            case Binary(_, left, right):
+                return self._is_short(left) and self._is_short(right)
+            case Unary(_, operand) | Paren(operand):
+                return self._is_short(operand)
+        return isinstance(value, Int)
+
+
+def _in_long(value: ctree.Expr) -> ctree.Expr:
+    """A value whose first variable is converted, so that C computes all of it in long."""
+    match value:
+        case Binary(op, Int() as left, right):
+            return Binary(op, left, _in_long(right))
+        case Binary(op, left, right):
+            return Binary(op, _in_long(left), right)
+        case Unary(op, operand):
+            return Unary(op, _in_long(operand))
+        case Paren(operand):
+            return Paren(_in_long(operand))
+    return ctree.Cast("long", value)
 
 
 def _negated(operand: ctree.Expr) -> ctree.Expr | None:

@@ -19,6 +19,8 @@ class Run:
     inputs: list[AnyArray]
     blocks: tuple[Block, ...]
     threads: int
+    whole: bool = True
+    """Whether the inputs are integers: what one order of sums of these does not round, no other order does."""
 
 
 class Loaded:

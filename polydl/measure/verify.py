@@ -6,7 +6,8 @@ The runs, in their order:
    the original rounded (its FE_INEXACT flag stayed clear), every order of the sums gives the same bits, so that the
    comparison is exact; otherwise it uses the bound below.
 2. random reals, one more thread (the result must not depend on the number), arrays that end at their rear guards and
-are aligned to their elements only. Bound: |x − ref| <= 2·gamma·m, with gamma as `measure.tolerance` says of the terms
+are aligned to their elements only. That the original's order of a sum rounds nothing says nothing of another one here:
+   products of floats are exact in double, and their sums are as long as they stay small. Bound: |x − ref| <= 2·gamma·m, with gamma as `measure.tolerance` says of the terms
    of reductions and the roundings of right-hand sides, and m an upper bound of Σ|terms|. Where the
    right-hand sides only add and multiply, that is, element by element, the original's result on the reals' absolute
    values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
@@ -99,6 +100,7 @@ class Reference:
     outputs: dict[str, AnyArray]
     """The live arrays that it writes, by name."""
     exact: bool
+    """Whether no order of the sums rounds anything."""
     magnitude: dict[str, AnyArray] | None
     """For each element an upper bound of the sum of the magnitudes of the terms; None: unknown."""
     seconds: float
@@ -249,7 +251,7 @@ def _verified(
     else:
         low, high = (0.5, 1.5) if traits.singular else (-1.0, 1.0)
         reals = real_inputs(setting.buffers, options.seed, low, high, dominant=traits.singular)
-        second = Run("reals", poisoned(reals, setting.buffers), at_end, options.threads + 1)
+        second = Run("reals", poisoned(reals, setting.buffers), at_end, options.threads + 1, whole=False)
         if magnitude is not None and reference.seconds <= _CHEAP:
             of_both = zip(second.inputs, setting.buffers, strict=True)
             greater = [values if buffer.indices is not None else buffer.absolute(values) for values, buffer in of_both]
@@ -298,7 +300,8 @@ def run_reference(setting: Setting, original: Built, data: Loaded, magnitude: di
     data.keep_read(setting.buffers)
     outputs = {name: value.copy() for name, value in results(data.mapping, run.blocks, setting.buffers)}
     seconds = outcome.words[Word.NANOSECONDS] * 1e-9
-    return Reference(outputs, not outcome.words[Word.INEXACT], magnitude, seconds, whole_seconds)
+    exact = run.whole and not outcome.words[Word.INEXACT]
+    return Reference(outputs, exact, magnitude, seconds, whole_seconds)
 
 
 def _check_in(

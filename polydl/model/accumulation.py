@@ -48,7 +48,7 @@ def accumulation(scop: Scop, statement: Statement) -> Accumulation | None:
 def accumulation_in(arrays: Mapping[str, Array], statement: Statement, *, fast_math: bool) -> Accumulation | None:
     """How a statement accumulates into the element that it writes; None where it does something else.
 
-    Other elements of the same array may be read. A value whose type the target does not hold is combined only where
+    None of what only one order computes, too. Other elements of the same array may be read. A value whose type the target does not hold is combined only where
     rounding it first changes no comparison, or the arithmetic is modular.
     """
     body = statement.body
@@ -182,9 +182,9 @@ def _allowed(
         fits = not element.is_int or element.holds(made)
     if not fits:
         return None
-    regrouping = row.regrouping(element)
-    if regrouping is Regrouping.FIRST and fast_math:
-        regrouping = Regrouping.EXACT
+    regrouping = row.regrouping(element, fast_math=fast_math)
+    if regrouping is Regrouping.LEAVES_RANGE:
+        return None
     return Accumulation(row, value, own, regrouping, guards)
 
 

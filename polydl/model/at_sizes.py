@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -182,3 +183,16 @@ def _array(array: Array, values: Mapping[str, int]) -> Array:
         return array
     extents = tuple(None if extent is None else isl.function_at(extent, values) for extent in array.extents)
     return replace(array, extents=extents, layout=NO_AXES)
+
+
+def instances(scop: Scop) -> float:
+    """Statement instances of one run, each those of the box around it."""
+    return sum(points_of_box(statement.domain) for statement in scop.statements)
+
+
+def points_of_box(of: isl.Set) -> float:
+    """Points of the box around a set."""
+    if of.is_empty():
+        return 0.0
+    bounds = (isl.bounds(of, place) for place in range(isl.arity(of)))
+    return math.prod(float(high - low + 1) for low, high in bounds)

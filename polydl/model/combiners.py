@@ -23,7 +23,10 @@ class Regrouping(Enum):
     FIRST = "first"
     """The same value; of equal ones the bits are those of the first, which shows in zeros alone: `x > m ? x : m`."""
     ROUNDS = "rounds"
-    """Other bits perhaps: sums and products round otherwise; of zeros of both signs fmax gives any, in C too."""
+    """Other bits perhaps: sums round otherwise; of zeros of both signs fmax gives any, in C too."""
+    LEAVES_RANGE = "leaves the range"
+    """Another value altogether perhaps: parts of a product overflow or vanish that the whole does not, and infinity
+    times zero is NaN. The order stays, but where the user asks for approximations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,12 @@ class Combiner:
         """C of the question whether x takes the place of m; `last`: of equal ones, too."""
         return f"{x} {self.better}{'=' if last else ''} {m}" + (f" || {m} != {m}" if self.renews else "")
 
-    def regrouping(self, element: ElementType) -> Regrouping:
-        """What becomes of a result of such a type."""
-        return Regrouping.EXACT if element.is_int else self.floats
+    def regrouping(self, element: ElementType, *, fast_math: bool = False) -> Regrouping:
+        """What becomes of a result of such a type; `fast_math`: where neither the sign of a zero counts nor what
+        overflows on the way."""
+        relaxed = {Regrouping.FIRST: Regrouping.EXACT, Regrouping.LEAVES_RANGE: Regrouping.ROUNDS}
+        found = Regrouping.EXACT if element.is_int else self.floats
+        return relaxed.get(found, found) if fast_math else found
 
     def called(self, element: ElementType) -> str:
         """The name of the function for values of such a type."""
@@ -106,7 +112,7 @@ SUM = Combiner(
     step="{m} + {x}", gather="sum",
 )  # fmt: skip
 PRODUCT = Combiner(
-    "product", Regrouping.ROUNDS, (Compound("*=", "1.0", "1"),), neutral="1", symbol="*", step="{m} * {x}",
+    "product", Regrouping.LEAVES_RANGE, (Compound("*=", "1.0", "1"),), neutral="1", symbol="*", step="{m} * {x}",
     gather="product",
 )  # fmt: skip
 AND = Combiner(

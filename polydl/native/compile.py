@@ -211,6 +211,7 @@ def _made(result: OptimizeResult, how: str) -> Made:
     notes = [note for variant in chosen for note in variant.notes]
     notes += [f"assumed: {a}" for done in result.scops for a in done.ranking.scop.assumptions]
     notes += [w for done in result.scops if done.report is not None for w in done.report.warnings]
+    notes += [f"a mistake in polydl, the loops are as written: {fault}" for fault in result.checked.faults]
     notes += [f"chosen by the estimate: {done.undecided}" for done in result.scops if done.undecided]
     speedups = [done.speedup for done in result.scops if math.isfinite(done.speedup)]
     return Made(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from polydl.model import isl
-from polydl.model.at_sizes import at_sizes
+from polydl.model.at_sizes import at_sizes, instances, points_of_box
 from polydl.model.scop import Scop
 from polydl.search.sizes.size_points import nearest_possible
 
@@ -66,11 +65,6 @@ def _inside(scop: Scop) -> isl.Set:
     return values
 
 
-def instances(scop: Scop) -> float:
-    """Statement instances of one run, each those of the box around it."""
-    return sum(_points(statement.domain) for statement in scop.statements)
-
-
 def touched_bytes(scop: Scop) -> float:
     """Bytes of what is touched of all arrays, as far as it is known: of elements that data choose it may not be."""
     touched: dict[str, isl.Set] = {}
@@ -79,12 +73,4 @@ def touched_bytes(scop: Scop) -> float:
         if not elements.is_bounded():
             continue
         touched[access.array] = touched[access.array].union(elements) if access.array in touched else elements
-    return sum(_points(elements) * scop.arrays[name].element.bytes for name, elements in touched.items())
-
-
-def _points(of: isl.Set) -> float:
-    """Points of the box around a set."""
-    if of.is_empty():
-        return 0.0
-    bounds = (isl.bounds(of, place) for place in range(isl.arity(of)))
-    return math.prod(float(high - low + 1) for low, high in bounds)
+    return sum(points_of_box(elements) * scop.arrays[name].element.bytes for name, elements in touched.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def compiled(
     def one(part: fx.GraphModule) -> Function:
         eager = Checked.reference(part) if o.check else None
         function, report, watches = compile_graph(part, static, o, lowerings, keep=lowerings is _LOWERINGS)
-        _watches.update(watches)
+        _watch(watches)
         _tell(report, o)
         return function if eager is None else Checked(function, eager, report)
 
@@ -103,11 +103,33 @@ def compiled(
         except (DiffersError, GroupsDifferError) as error:
             why = f"there is code for {o.sizes} other sizes already, and none for all: {error}"
             return PerSizes(gm, one, o.sizes, partial(beyond, why))
-        _watches.update(watches)
+        _watch(watches)
         _tell(report, o)
         return Checked(function, Checked.reference(gm), report) if o.check else function
 
     return AtFirstCall(at_first_call) if symbolic(gm) else one(gm)
+
+
+def _watch(watches: Sequence[Any]) -> None:
+    if watches:
+        _watches.update(watches)
+        _see_steps()
+
+
+@cache
+def _see_steps() -> None:
+    """Has optimizers tell of their steps: kernels of fused ones change parameters and count nothing."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(_stepped)
+
+
+def _stepped(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+    if torch.compiler.is_compiling():
+        return  # a step that is compiled is not traced through here
+    changed = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    for watch in list(_watches):
+        watch.forget_changed(changed)
 
 
 def _static_inputs() -> tuple[int, ...]:
@@ -140,8 +162,8 @@ def register() -> None:
 
 
 def refresh() -> None:
-    """Forget what was computed of parameters, so that the next call of each graph computes it again: after changes that
-    PyTorch does not count, such as those of `parameter.data` or through NumPy."""
+    """Forget what was computed of parameters, so that the next call of each graph computes it again: after changes of
+    a few elements that PyTorch does not count, such as those of `parameter.data` or through NumPy."""
     for watch in list(_watches):
         watch.forget()
 

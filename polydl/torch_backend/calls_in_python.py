@@ -58,7 +58,7 @@ class Region:
             wrong = inputs[number][(inputs[number] < least) | (inputs[number] > most)]
             if wrong.numel():
                 raise IndexError(f"index {wrong.flatten()[0].item()} is not between {least} and {most}")
-        made = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in self._outputs]
+        made = [self.made(sizes, strides, dtype) for sizes, strides, dtype in self._outputs]
         addresses += [t.data_ptr() for t in made]
         threads = torch.get_num_threads()  # also gives a new thread torch's number of OpenMP threads
         arena = None
@@ -66,7 +66,7 @@ class Region:
             if self._arenas:
                 arena = self._arenas.pop()
             else:
-                arena = torch.empty(self._bytes, dtype=torch.uint8)  # aligned to 64 bytes
+                arena = self.made((self._bytes,), (1,), torch.uint8)  # aligned to 64 bytes
                 self.arenas += 1
             addresses += [arena.data_ptr() + offset for offset in self._offsets]
         usable = usable_threads(threads)
@@ -80,13 +80,18 @@ class Region:
             self._arenas.append(arena)
         return made[0] if len(made) == 1 else tuple(made)
 
+    def made(self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Memory for an output or an arena, which holds anything."""
+        return torch.empty_strided(sizes, strides, dtype=dtype)
+
 
 class Watch:
     """Keeps what was computed of tensors until one of them changes.
 
     `watch(*tensors)` returns `compute(*tensors)`, computed anew only if one of the tensors is another object, has other
-    memory or another version. The record holds the tensors and their storages, so that no address that it compares is
-    used again. Tensors without a version counter (those of inference mode) are computed anew each time.
+    memory, another layout or version, or differs in an element that is looked at: PyTorch does not count every change.
+    The record holds the tensors and their storages, so that no address that it compares is used again. Tensors without
+    a version counter (those of inference mode) are computed anew each time.
     """
 
     def __init__(self, compute: Callable[..., Any]) -> None:
@@ -95,7 +100,10 @@ class Watch:
         self.computed = 0
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        key = tuple((_address(t), None if t.is_inference() else t._version) for t in tensors)
+        key = tuple(
+            (_address(t), None if t.is_inference() else t._version, t.dtype, tuple(t.shape), t.stride(), _sample(t))
+            for t in tensors
+        )
         record = self._record
         if (
             record is not None
@@ -106,13 +114,34 @@ class Watch:
         owners = tuple((t, t.untyped_storage()) for t in tensors)
         result = self._compute(*tensors)
         self.computed += 1
-        if all(version is not None for _, version in key):
+        if all(one[1] is not None for one in key):
             self._record = owners, key, result
         return result
 
     def forget(self) -> None:
         """Forget the result, so that the next call computes it."""
         self._record = None
+
+    def forget_changed(self, tensors: set[int]) -> None:
+        """Forget the result if it was computed of a tensor of these id()s."""
+        if self._record is not None and any(id(one) in tensors for one, _ in self._record[0]):
+            self._record = None
+
+
+_ALL, _SAMPLES = 256, 32
+"""Elements of a tensor that are all looked at, and how many of a larger one."""
+
+
+def _sample(tensor: torch.Tensor) -> bytes:
+    """The elements that are looked at: spread over the tensor, the first and the last among them."""
+    elements = tensor.numel()
+    if tensor.device.type != "cpu" or not elements:
+        return b""
+    count = elements if elements <= _ALL else _SAMPLES
+    places = torch.linspace(0, elements - 1, count, dtype=torch.float64).long()
+    with torch.no_grad():
+        found = tensor.detach()[torch.unravel_index(places, tensor.shape)] if tensor.shape else tensor.detach()
+        return found.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _address(tensor: object) -> int:

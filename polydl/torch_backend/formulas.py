@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from polydl.model.types import BOOL, ElementType
+from polydl.model.types import BOOL, I32, I64, ElementType
 from polydl.torch_backend.loop_index import Index
 from polydl.torch_backend.loop_program import At, Const, Expr, Inside, Op
 
@@ -90,7 +90,8 @@ def inside(*tests: Index) -> Expr | None:
 
 def position(index: Index, element: ElementType) -> Expr:
     """An index as a value."""
-    from_int = At(index)
+    low, high = index.range
+    from_int = At(index, I32 if I32.minimum <= low and high <= I32.maximum else I64)
     return from_int if element is from_int.type else Op("cast", (from_int,), element)
 
 

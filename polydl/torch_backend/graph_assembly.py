@@ -126,3 +126,6 @@ class _Frozen:
     def forget(self) -> None:
         """Forget the result, so that the next call computes it."""
         self._result = None
+
+    def forget_changed(self, tensors: set[int]) -> None:
+        """Nothing: it is frozen."""

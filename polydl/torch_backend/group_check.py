@@ -1,12 +1,15 @@
-"""Runs the code of a group once beside its operators in eager PyTorch, before any graph uses it.
+"""Runs the code of a group beside its operators in eager PyTorch, before any graph uses it.
 
 What was taken by its estimate has run nowhere: an error in its loops, in their schedule or in the compiler would be
 found by whoever reads the model's results. The operators are run on small whole numbers of both signs, of which sums of
-products are exact in any order, and on numbers in [0.5, 1.5), where every function is defined and there are no ties.
+products are exact in any order; on numbers in [0.5, 1.5), where every function is defined and there are no ties; and on
+what programs stumble over: integers that wrap, NaN, infinities, -0, denormals, ties. What the code writes lies between
+bytes that it must leave as they are, and is no number before.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +33,8 @@ _LEAST = 1e-3
 _FLIPS = 0.01
 """Part of the whole numbers made of floats that may differ: where a rounding, a comparison or an extreme is decided by
 the last bit. Of less than a hundred elements none."""
+_MOST_WORK = 1e8
+"""Of a group with floats, operations plus bytes, up to which it also runs on what programs stumble over: 0.1 s."""
 _MOST_BYTES = 1 << 30
 """Of a group's tensors, from which on it is not run: memory may be short, and each run takes seconds."""
 _PERIOD = 65537
@@ -41,6 +46,9 @@ _UNCHECKED = frozenset((
 ))  # fmt: skip
 """Operators whose tensors of indices no data that are drawn stand for: they came from the operator before, must begin
 segments, or must name no place twice."""
+
+_GUARD = 4096
+"""Bytes on either side of what a group writes: a page."""
 
 _checked: set[str] = set()
 """Keys of code that was run in this process."""
@@ -67,29 +75,100 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
     group = made.group
     outputs = tuple(value.node for value in group.outputs)
     plan = region_plan.planned(Region(group.nodes, outputs), [made])
-    run, _ = graph_assembly.region(graph_assembly.data_of(plan), [made.code], calls_in_python)
+    run, _ = graph_assembly.region(graph_assembly.data_of(plan), [made.code], _Guards)
+    assert isinstance(run, _Guarded)
     read = tuple(value.node for value in plan.inputs)
     ranges = {group.inputs[position].node: (least, most) for position, least, most in group.index_ranges}
     order = tuple(_operators(outputs, frozenset((*group.nodes, *outputs)), frozenset(read)))
     wholes = all(not value.dtype.is_floating_point for value in group.inputs)
     tolerance = max((_TOLERANCE[one] for one in _types((*order, *read)) if one in _TOLERANCE), default=0.0)
     generator = torch.Generator().manual_seed(0)  # torch's own stays as it is
-    for draw in (_small, _positive):
+    special = _special if all(map(_is_elementwise, order)) else _special_finite
+    for draw, what in ((_small, "small whole numbers"), (_positive, "numbers in [0.5, 1.5)"), (special, SPECIAL)):
+        if draw is special and not (_is_total(order) and (wholes or group.work <= _MOST_WORK)):
+            continue
         given = {node: _tensor(node, ranges.get(node), draw, generator) for node in leaves(order, read)}
-        inputs = [given[node] for node in read]
+        inputs = [_guarded(given[node]) for node in read]
         expected = _eager(order, outputs, given)
-        before = [one.clone() for one in inputs]
         found = run(*inputs, *([torch.tensor(sizes)] if group.sizes else ()))
-        for node, one, other in zip(read, inputs, before, strict=True):
-            if not torch.equal(one, other):
-                return f"it changes its input {node.name}"
+        for node, one in zip(read, inputs, strict=True):
+            if not _same(one, given[node]):
+                return f"on {what}, it changes its input {node.name}"
+        if run.broken() or not all(map(_is_whole, inputs)):
+            return f"on {what}, it writes outside of its tensors"
         each = (found,) if len(outputs) == 1 else found
         for node, mine, theirs in zip(outputs, each, expected, strict=True):
             exact = draw is _small or wholes
-            told = _compared(mine, theirs, tolerance, exact=exact)
+            told = _compared(mine, theirs, tolerance, exact=exact, classes=draw is special)
             if told is not None:
-                return f"{node.name} {told}"
+                return f"on {what}, {node.name} {told}"
     return None
+
+
+def _is_total(order: Sequence[fx.Node]) -> bool:
+    """Whether operators are defined on all numbers: a conversion of a float that an integer does not hold is not, and
+    PyTorch's quotient of the least integer and -1 ends the process."""
+    for node in order:
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point or value.dtype is torch.bool:
+            continue
+        if "trunc" in node.kwargs.values() and -1 in node.args:
+            return False
+        if any(one.is_floating_point for one in _types(node.all_input_nodes)) and not _is_place(node):
+            return False
+    return True
+
+
+def _is_elementwise(node: fx.Node) -> bool:
+    """Whether each element is made of one of each argument. Libraries of matrix products take denormals for 0, whose
+    product with an infinity is NaN."""
+    return is_view(node) or (isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags)
+
+
+def _is_place(node: fx.Node) -> bool:
+    """Whether the integers that an operator of floats gives are places of elements."""
+    return "arg" in str(node.target)
+
+
+class _Guarded(calls_in_python.Region):
+    """A region whose memory lies between guards, and is no number before it is written."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._all: list[torch.Tensor] = []
+
+    def made(self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        self._all.append(_between_guards(sizes, strides, dtype))
+        return self._all[-1]
+
+    def broken(self) -> bool:
+        """Whether a guard was written to."""
+        return not all(map(_is_whole, self._all))
+
+
+class _Guards:
+    Region = _Guarded
+
+
+def _between_guards(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    span = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    bytes_ = torch.full((2 * _GUARD + span * dtype.itemsize,), 255, dtype=torch.uint8)
+    return bytes_[_GUARD : _GUARD + span * dtype.itemsize].view(dtype).as_strided(tuple(sizes), tuple(strides))
+
+
+def _guarded(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy between guards."""
+    return _between_guards(tensor.shape, tensor.stride(), tensor.dtype).copy_(tensor)
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether the guards around a tensor are as they were."""
+    every = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return bool((every[:_GUARD] == 255).all()) and bool((every[-_GUARD:] == 255).all())
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 Draw = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
@@ -103,6 +182,32 @@ def _positive(count: int, dtype: torch.dtype, generator: torch.Generator) -> tor
     if not dtype.is_floating_point:
         return torch.randint(0, 4, (count,), generator=generator).to(dtype)
     return torch.rand(count, generator=generator).add_(0.5).to(dtype)
+
+
+SPECIAL = "integers that wrap, NaN, infinities, -0, denormals and ties"
+_FEW = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, -1e-40)
+_FINITE = tuple(0.0 if math.isinf(one) else one for one in _FEW)
+
+
+def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Of integers all, with more of the least and greatest; of floats few values, every eighth what is hardly one."""
+    return _with(_FEW, count, dtype, generator)
+
+
+def _special_finite(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return _with(_FINITE, count, dtype, generator)
+
+
+def _with(few: Sequence[float], count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    which = torch.randint(0, 8 * len(few), (count,), generator=generator)
+    if dtype.is_floating_point:
+        rare = torch.tensor(few, dtype=torch.float64)
+        common = torch.randint(-4, 5, (count,), generator=generator).double() / 2
+        return torch.where(which < len(few), rare[which % len(few)], common).to(dtype)
+    ends = torch.iinfo(dtype)
+    extremes = torch.tensor((ends.min, ends.max, ends.max - 1, 0, 1, -1, ends.min + 1))
+    every = torch.randint(-(1 << 63), (1 << 63) - 1, (count,), generator=generator)
+    return torch.where(which < 24, extremes[which % len(extremes)], every).to(dtype)
 
 
 def _tensor(node: fx.Node, ends: tuple[int, int] | None, draw: Draw, generator: torch.Generator) -> torch.Tensor:
@@ -162,9 +267,12 @@ def _types(nodes: Iterable[fx.Node]) -> Iterator[torch.dtype]:
         yield from (one.dtype for one in (value if isinstance(value, list | tuple) else [value]) if one is not None)
 
 
-def _compared(mine: torch.Tensor, theirs: torch.Tensor, tolerance: float, *, exact: bool) -> str | None:
+def _compared(
+    mine: torch.Tensor, theirs: torch.Tensor, tolerance: float, *, exact: bool, classes: bool = False
+) -> str | None:
     """How results differ from those of eager PyTorch, a clause; None if they do not. Elements that are infinite or no
-    number in eager PyTorch are left out: where a sum overflows depends on its order."""
+    number in eager PyTorch are left out, unless `classes` says that they must be so here, too: where a sum overflows
+    depends on its order."""
     if theirs.dtype.is_floating_point:
         expected, found = theirs.double(), mine.double()
         finite = expected.isfinite()
@@ -172,6 +280,8 @@ def _compared(mine: torch.Tensor, theirs: torch.Tensor, tolerance: float, *, exa
         typical = max(_LEAST, float(magnitudes.median()) if magnitudes.numel() else 0.0)
         near = (found - expected).abs() <= tolerance * (expected.abs() + typical)
         wrong = finite & ~near
+        if classes:
+            wrong |= ~finite & (expected != found) & ~(expected.isnan() & found.isnan())
         allowed = 0
     else:
         wrong = mine != theirs

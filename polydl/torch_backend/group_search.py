@@ -154,6 +154,7 @@ def _optimized(job: Job, space: str, effort: Effort) -> tuple[Result, Told]:
         function=job.name, threads=job.threads, cc=job.cc, reassociate=job.reassociate, fast_math=job.fast_math,
         top_k=3, cflags=_flags(job, job.written) if job.how == "measured" else (), space=space, effort=effort,
         sizes={name: range(least, most + 1) for name, (least, most) in job.sizes.items()},
+        oracle=False,  # it is called beside its operators instead (group_check), whose meaning is not in its C
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="polydl-torch-") as folder, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -47,6 +47,7 @@ from polydl.torch_backend.operator_call import (
     stored_value,
 )
 from polydl.torch_backend.support import Probe, Read, is_getitem, lowered, probed, target_name, view_of
+from polydl.torch_backend.wrapping import wrapped
 
 MOST_MEMBERS = 16
 """Operators of a group."""
@@ -108,7 +109,8 @@ class Group:
 
     def text(self, name: str) -> str:
         """A C file with a function of this name: inputs, then outputs, then scratch memory."""
-        return c_text(kept(self.program), name, ", ".join(dict.fromkeys(target_name(node) for node in self.nodes)))
+        operators = ", ".join(dict.fromkeys(target_name(node) for node in self.nodes))
+        return c_text(wrapped(kept(self.program)), name, operators)
 
 
 def groups(nodes: Sequence[fx.Node], wanted: Iterable[fx.Node]) -> list[Group]:

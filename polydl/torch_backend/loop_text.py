@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from polydl.model.functions import function_of
-from polydl.model.types import BF16_BITS, F64, I64, U64, ElementType
+from polydl.model.types import BF16_BITS, F64, I32, I64, U64, ElementType
 from polydl.torch_backend.loop_index import Atom, Chosen, Index, Quotient, Remainder, Var
 from polydl.torch_backend.loop_program import (
     Array,
@@ -80,7 +80,8 @@ def _statement(one: Statement, names: Names) -> list[str]:
             used = len(names)
             name = _NAMES[used] if used < len(_NAMES) else f"i{used}"
             first, last = _index(begin, names), _index(end, names)
-            head = f"for (int {name} = {first}; {name} < {last}; {name}++) {{"
+            counter = "long" if _is_long(begin) or _is_long(end) else "int"
+            head = f"for ({counter} {name} = {first}; {name} < {last}; {name}++) {{"
             return [head, *_block(inner, {**names, var: name}, 1), "}"]
 
 
@@ -88,10 +89,27 @@ def _element(array: Array, index: tuple[Index, ...], names: Names) -> str:
     return array.name + "".join(f"[{_index(one, names)}]" for one in index)
 
 
+def _is_long(index: Index) -> bool:
+    """Whether an index, or a part of its sum, may be more than an int holds."""
+    ends = [abs(end) for one in (index, *(Index((term,)) for term in index.terms)) for end in one.range]
+    return max(ends) > I32.maximum or abs(index.constant) > I32.maximum
+
+
+def _in_long(atom: Atom) -> bool:
+    match atom:
+        case Var(_, extent):
+            return extent - 1 > I32.maximum
+        case Quotient(of, _) | Remainder(of, _):
+            return _is_long(of)
+        case Chosen(value):
+            return bool(value.type is I64)
+
+
 def _index(index: Index, names: Names) -> str:
     text = ""
+    wide = _is_long(index)
     for atom, n in index.terms:
-        one = _atom(atom, names)
+        one = f"{'(long)' if wide and not _in_long(atom) else ''}{_atom(atom, names)}"
         word = one if abs(n) == 1 else f"{abs(n)} * {one}"
         text += (f" {'-' if n < 0 else '+'} " if text else "-" * (n < 0)) + word
     if not text:
@@ -180,7 +198,8 @@ def literal(number: int | float | bool, element: ElementType) -> str:
         value = int(number)
         if value == element.minimum and not element.unsigned and element.bits >= 32:
             return f"({literal(value + 1, element)} - 1)"
-        return f"{value}{'L' if element in (I64, U64) and abs(value) > 0x7FFFFFFF else ''}"
+        sign = "U" if element.unsigned and element.bits >= 32 else ""
+        return f"{value}{sign}{'L' if element in (I64, U64) and abs(value) > 0x7FFFFFFF else ''}"
     real = float(number) if element is F64 else _nearest_float(float(number))
     if math.isnan(real):
         return "NAN"

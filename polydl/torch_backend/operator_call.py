@@ -253,9 +253,12 @@ def cast(value: Expr, element: ElementType) -> Expr:
 
 
 def _number(value: int | float | bool, element: ElementType) -> int | float | bool:
+    """A number as torch converts it: one that an integer type does not hold wraps around."""
     if element is BOOL:
         return bool(value)
-    return int(value) if element.is_int else float(value)
+    if not element.is_int:
+        return float(value)
+    return (int(value) - element.minimum) % (1 << element.bits) + element.minimum
 
 
 def stored_value(value: Expr, dtype: torch.dtype) -> Expr:

@@ -15,8 +15,7 @@ from polydl.base.errors import PolyDLError
 from polydl.lower.emit import Generated
 from polydl.measure import MeasureOptions, Toolchain
 from polydl.model import isl
-from polydl.model.at_sizes import at_sizes
-from polydl.search.default_sizes import instances
+from polydl.model.at_sizes import at_sizes, instances
 from polydl.search.sizes.blocks import every_size_in_blocks
 from polydl.search.sizes.choose import Compared, choose, choose_by_times
 from polydl.search.sizes.code import EverySize, Setting, Symbolic, Timer

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,41 @@ def test_watch(calls: Any) -> None:
         assert watch.computed == 4
         a.data = torch.zeros(3)
         assert watch(a, b)[0].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.complex128])
+def test_watch_sees_what_pytorch_does_not_count(calls: Any, dtype: torch.dtype) -> None:
+    def seen(tensor: torch.Tensor, change: Callable[[torch.Tensor], object]) -> bool:
+        watch = calls.Watch(lambda a: (a.clone(),))
+        watch(tensor)
+        watch(tensor)
+        before = tensor._version
+        change(tensor.data)
+        assert tensor._version == before and watch.computed == 1
+        watch(tensor)
+        return bool(watch.computed == 2)
+
+    large = torch.ones(60, 50).to(dtype)
+    for one in (large, large.t(), large[3:, ::2]):
+        assert seen(one, lambda a: a.mul_(-1))
+        assert seen(one[:5, :5], lambda a: a[2, 3].fill_(5))  # all of a small one
+        assert seen(one, lambda a: a[-1, -1].fill_(7))
+    assert seen(torch.ones((), dtype=dtype), lambda a: a.add_(1))
+    assert not seen(torch.ones(0, 3, dtype=dtype), lambda a: a.add_(1))
+    assert not seen(large, lambda a: a[2, 17].fill_(9))  # one of 3,000 elements: nobody can
+
+
+def test_watch_is_told_of_changes(calls: Any) -> None:
+    watch = calls.Watch(lambda a, b: (a + b,))
+    a, b = torch.ones(2), torch.ones(2)
+    watch(a, b)
+    watch.forget_changed({1, 2})
+    watch(a, b)
+    assert watch.computed == 1
+    watch.forget_changed({id(b)})
+    watch.forget_changed({id(b)})
+    watch(a, b)
+    assert watch.computed == 2
 
 
 def test_watch_of_inference_tensors_computes_each_time(calls: Any) -> None:

@@ -14,7 +14,8 @@ from polydl.frontend.core.loop_forms import Loop, begun_by
 from polydl.frontend.core.tree_parts import integer, replaced, summands
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, Value, constant_aff, number, symbol, symbol_aff, tidy
+from polydl.frontend.meaning.affine import NotAffine, Value, number, symbol, tidy
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.text.places import Places
@@ -176,6 +177,7 @@ def first(counter: Counter, where: isl.Set, state: State) -> isl.PwAff:
     assert counter.start is not None, "of others nobody asks"
     node = counter.start_node
     begin = state.evaluator.convert(counter.start, counter.ctype, node, where)
+    begin = state.evaluator.observed(begin, node, where)
     return state.evaluator.require(begin, node).add(constant_aff(counter.shift))
 
 
@@ -199,12 +201,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
                 raise
             raise _not_affine(places, error, counter.start_node) from None
         asked = seen.subtract(begin) if counter.loop.once else seen
-        try:
-            holds = state.evaluator.condition(counter.condition, asked)
-        except NotAffine as error:
-            if error.data:
-                raise
-            raise _not_affine(places, error, counter.condition) from None
+        holds, taken_for_granted = _condition(counter, asked, state, endless=True)
         if counter.loop.once:
             holds = holds.union(begin)
         alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
@@ -227,9 +224,30 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
         _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
+        if taken_for_granted:
+            earlier = isl.rename_parameter(result, variable, _EARLIER)
+            following = earlier.intersect(at.eq_set(symbol_aff(_EARLIER).add(constant_aff(step))))
+            following = isl.some_values(following, [_EARLIER])
+            _condition(counter, asked.intersect(result.union(following)), state)
     finally:
         state.loops.pop()
     return tidy(result)
+
+
+def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool = False) -> tuple[isl.Set, bool]:
+    """Where a loop goes on, and whether that was found for values at which nothing in the condition leaves the range of
+    its type. `endless`: `where` has all values that the loop would take without the condition. Raises InputError;
+    NotAffine for a condition that data decide."""
+    state.endless = (counter.variable, set()) if endless else None
+    try:
+        holds = state.evaluator.condition(counter.condition, where)
+        return holds, bool(state.endless and state.endless[1])
+    except NotAffine as error:
+        if error.data:
+            raise
+        raise _not_affine(state.places, error, counter.condition) from None
+    finally:
+        state.endless = None
 
 
 def iteration(counter: Counter, state: State) -> Value | None:

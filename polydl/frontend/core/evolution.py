@@ -29,7 +29,9 @@ from polydl.frontend.core import counters
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, Step, loop_of, step_of
 from polydl.frontend.core.tree_parts import assigned_value
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, Value, constant, constant_aff, symbol, symbol_aff
+from polydl.frontend.meaning.affine import NotAffine, Value, constant, symbol
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
+from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import mentions
@@ -107,7 +109,7 @@ class _Execution:
         state.walked = replace(
             walked, parameters=dict(walked.parameters), shaping=set(walked.shaping), derived=dict(walked.derived),
             sized=dict(walked.sized), constants=dict(walked.constants), called=dict(walked.called),
-            temporaries=dict(walked.temporaries),
+            temporaries=dict(walked.temporaries), granted=dict(walked.granted),
         )  # fmt: skip
         first = state.environment
         state.environment = dict(first)
@@ -131,9 +133,9 @@ class _Execution:
     def _where(self, begins: Mapping[str, Value], first: Mapping[str, Known]) -> isl.Set:
         """What is known where an iteration begins."""
         state, where = self.state, self.state.domain
-        for value in begins.values():
-            if value.ctype.unsigned and value.pw is not None:
-                where = where.intersect(value.pw.ge_set(constant_aff(0)))
+        for name, value in begins.items():
+            if value.ctype.unsigned:
+                where = where.intersect(own_range(BEGIN + name, value.ctype))
         if self.loop.condition is None:
             return where
         try:
@@ -291,7 +293,10 @@ def values_at(
     own = {} if counter.name is None else {counter.name: counter.asked_at}
     for name, behind in found.later.items():
         begin = environment.get(name)
-        now = {used: own[used] if used in own else function_of(made.get(used)) for used in symbols_of(behind)}
+        now = {
+            used: own[used] if used in own else known_number(made.get(used), reached, state)
+            for used in symbols_of(behind)
+        }
         made[name] = None
         if begin is None or begin[0].pw is None or behind.pw is None:
             continue
@@ -304,7 +309,8 @@ def values_at(
         if not reached.intersect(first).is_subset(begin[0].pw.eq_set(follows)):
             rest = follows.subtract_domain(first)
             follows = begin[0].pw.intersect_domain(first).union_add(rest).coalesce()
-        made[name] = Value(follows.gist(reached).coalesce(), None, begin[0].ctype), None
+        wrapped = begin[0].wrapped or behind.wrapped
+        made[name] = Value(follows.gist(reached).coalesce(), None, begin[0].ctype, wrapped=wrapped), None
     return made
 
 
@@ -344,7 +350,9 @@ def values_behind(
     made: dict[str, Known] = {}
     if counter.name is not None and counter.name not in declared:
         end = counters.afterwards(counter, around, taken, state)
-        made[counter.name] = None if end is None else (Value(end, None, counter.ctype), None)
+        # what an unsigned one that counts down to zero is behind its last test is C's value modulo 2^bits
+        behind = None if end is None else Value(end, None, counter.ctype, wrapped=counter.ctype.unsigned)
+        made[counter.name] = None if behind is None else (behind, None)
     if not others - declared:
         return made
     count = counters.trips(counter, around, taken, state)
@@ -359,23 +367,41 @@ def values_behind(
             run = count.running if count.sure or name in (alone or ()) else count.exact
             value = moved(begin[0], found.each[name], run, state)
         elif begin is not None and name in found.later and begin[0].pw is not None:
-            value = _behind_last(found.later[name], begin[0], counter, last, inside)
+            value = _behind_last(found.later[name], begin[0], counter, last, (taken, inside), state)
         made[name] = None if value is None else (value, None)
     return made
 
 
 def _behind_last(
-    behind: Value, begin: Value, counter: counters.Counter, last: isl.PwAff, inside: Mapping[str, Known]
+    behind: Value,
+    begin: Value,
+    counter: counters.Counter,
+    last: isl.PwAff,
+    iterations: tuple[isl.Set, Mapping[str, Known]],
+    state: State,
 ) -> Value | None:
-    """What an integer is behind a loop that follows others by an iteration."""
-    given = {BEGIN + used: function_of(inside.get(used)) for used in symbols_of(behind)}
+    """What an integer is behind a loop that follows others by an iteration. `iterations`: those of the loop, and what
+    integers are where they begin."""
+    taken, inside = iterations
+    given = {BEGIN + used: known_number(inside.get(used), taken, state) for used in symbols_of(behind)}
     if counter.name is not None and BEGIN + counter.name in given:
         given[BEGIN + counter.name] = counter.asked_at
     if behind.pw is None or begin.pw is None or any(pw is None for pw in given.values()):
         return None
     follows = isl.substituted(behind.pw, {used: pw for used, pw in given.items() if pw is not None})
     end = isl.substituted(follows, {counter.variable: last}).intersect_domain(last.domain())
-    return Value(end.union_add(begin.pw.subtract_domain(last.domain())).coalesce(), None, begin.ctype)
+    whole = end.union_add(begin.pw.subtract_domain(last.domain())).coalesce()
+    return Value(whole, None, begin.ctype, wrapped=begin.wrapped or behind.wrapped)
+
+
+def known_number(known: Known, where: isl.Set, state: State) -> isl.PwAff | None:
+    """The function of an integer that lies in the range of its type where `where` holds; None for others."""
+    if known is None:
+        return None
+    try:
+        return state.evaluator.observed(known[0], state.settings.region or c_ast.EmptyStatement(), where).pw
+    except NotAffine:
+        return None
 
 
 def function_of(known: Known) -> isl.PwAff | None:
@@ -416,4 +442,4 @@ def merged(then: Known, otherwise: Known, holds: isl.Set | None) -> Known:
     if holds is None:
         return then if one.pw.is_equal(other.pw) else None
     both = one.pw.intersect_domain(holds).union_add(other.pw.subtract_domain(holds)).coalesce()
-    return Value(both, None, one.ctype), None
+    return Value(both, None, one.ctype, wrapped=one.wrapped or other.wrapped), None

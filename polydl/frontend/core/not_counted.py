@@ -8,7 +8,8 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core.loop_forms import Loop, begun_by, step_of
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, constant, universe
+from polydl.frontend.meaning.affine import NotAffine, constant
+from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.model.scop import Storage

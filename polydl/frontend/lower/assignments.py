@@ -15,7 +15,8 @@ from polydl.frontend.lower.conditional_assignments import choices
 from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawEntries, RawSegment
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.zeros import unskipped
-from polydl.frontend.meaning.affine import NotAffine, Value, universe
+from polydl.frontend.meaning.affine import NotAffine, Value
+from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.liveness import changed_names, leaves
@@ -83,7 +84,7 @@ class Assignments(State):
         if level.extent is None:
             return None
         try:
-            return self.evaluator.value(level.extent, universe()).pw
+            return self.evaluator.affine(level.extent, universe())
         except NotAffine:
             return None
 

@@ -19,7 +19,7 @@ from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawEntries, RawStatement
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.sums_of_read_bounds import in_lanes
-from polydl.frontend.meaning.affine import symbol_aff
+from polydl.frontend.meaning.affine_terms import symbol_aff
 from polydl.frontend.meaning.liveness import Effect, assigned_names, changed_names, effect
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import Symbol, declarations, mentions, nodes

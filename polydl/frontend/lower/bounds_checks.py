@@ -13,7 +13,7 @@ from polydl.frontend.lower.finish import Settled
 from polydl.frontend.lower.raw import RawAccess, RawCall, RawStatement
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.lower.walk import Walker
-from polydl.frontend.meaning.affine import constant_aff
+from polydl.frontend.meaning.affine_terms import constant_aff
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.frontend.text.places import Places

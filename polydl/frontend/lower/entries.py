@@ -19,7 +19,8 @@ from polydl.frontend.lower.index_values import taken
 from polydl.frontend.lower.raw import RawAccess, RawBlackBox, RawEntries, RawStatement, every_access
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.upward_loops import bounds_of
-from polydl.frontend.meaning.affine import NotAffine, constant_aff
+from polydl.frontend.meaning.affine import NotAffine
+from polydl.frontend.meaning.affine_terms import constant_aff
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.model import isl
 from polydl.model.scop import Ordered
@@ -37,7 +38,7 @@ def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
         if not (isinstance(end, c_ast.ArrayRef) and isinstance(end.name, c_ast.ID)):
             return None
         try:
-            found.append((end.name.name, state.evaluator.value(end.subscript, state.domain)))
+            found.append((end.name.name, state.evaluator.affine(end.subscript, state.domain)))
         except NotAffine:
             return None
     (array, first), (other, last) = found
@@ -51,12 +52,10 @@ def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
         or not symbol.ctype.is_int
         or len(symbol.levels) != 1
         or array in state.settings.stored
-        or first.pw is None
-        or last.pw is None
-        or not last.pw.sub(first.pw).is_equal(constant_aff(1))
+        or not last.sub(first).is_equal(constant_aff(1))
     ):
         return None
-    return RawEntries(array, first.pw, counter.name)
+    return RawEntries(array, first, counter.name)
 
 
 def in_segments(statements: Sequence[RawStatement]) -> Mapping[int, RawEntries]:

@@ -28,7 +28,8 @@ from polydl.frontend.lower.promise_pragmas import promises
 from polydl.frontend.lower.raw import every_access
 from polydl.frontend.lower.regions import Found, model_region, outlined
 from polydl.frontend.lower.walk import Walker
-from polydl.frontend.meaning.affine import NotAffine, constant_aff, symbol_aff, tidy, universe
+from polydl.frontend.meaning.affine import NotAffine, tidy
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff, universe
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, stored_names
 from polydl.frontend.meaning.lookup import NeedsData, Settings
 from polydl.frontend.meaning.returns import function_value

@@ -20,7 +20,8 @@ from polydl.frontend.lower.raw import (
     Walked,
     every_access,
 )
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, constant_aff, poly_aff, tidy
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, tidy
+from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
 from polydl.frontend.meaning.symbols import Symbol

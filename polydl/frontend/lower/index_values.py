@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.frontend.lower.raw import Given, RawAccess, Walked
-from polydl.frontend.meaning.affine import symbol_aff
+from polydl.frontend.meaning.affine_terms import symbol_aff
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.model import isl
 from polydl.model.scop import Array, IndexValues

@@ -169,7 +169,7 @@ class Iterations(Assignments):
                 continue
             self.walked.temporaries.setdefault(name, found)
             self.environment[name] = None
-            start = None if value is None else self._first_value(value)
+            start = None if value is None else self._first_value(value, found.integer)
             self.environment[name] = (
                 None if start is None else (start, self.substituted(value) if value is not None else None)
             )
@@ -185,10 +185,10 @@ class Iterations(Assignments):
                 topic="loop-variables",
             )
 
-    def _first_value(self, node: Node) -> Value | None:
+    def _first_value(self, node: Node, ctype: ElementType) -> Value | None:
         """What a loop's variable begins with; None where data decide it. Raises InputError."""
         try:
-            return self.evaluator.value(node, self.domain)
+            return self.evaluator.convert(self.evaluator.value(node, self.domain), ctype, node, self.domain)
         except NotAffine as error:
             if error.data:
                 return None

@@ -14,7 +14,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, integer, items
 from polydl.frontend.lower.jammed_entries import jammed
 from polydl.frontend.lower.upward_loops import Bounds, bounds_of, counts_along, is_pure, is_still
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
-from polydl.model.combiners import of_assignment
+from polydl.model.combiners import Regrouping, of_assignment
 from polydl.model.types import F32, F64, ElementType
 
 _SIMD = "omp simd"
@@ -161,9 +161,15 @@ def _parts(loop: c_ast.For) -> tuple[list[c_ast.Decl], list[c_ast.Assignment]] |
     """What an iteration declares, and its accumulations behind; None where there is anything else."""
     parts = items_of(loop.stmt)
     declared = [part for part in parts if isinstance(part, c_ast.Decl)]
-    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and of_assignment(part.op)]
+    sums = [part for part in parts if isinstance(part, c_ast.Assignment) and _in_any_order(part.op)]
     scalars = all(isinstance(d.type, c_ast.TypeDecl) and not d.storage and d.init is not None for d in declared)
     return (declared, sums) if sums and scalars and parts == [*declared, *sums] else None
+
+
+def _in_any_order(op: str) -> bool:
+    """Whether lanes may each have a part of what an assignment accumulates: a product might overflow in one."""
+    row = of_assignment(op)
+    return row is not None and row.floats in (Regrouping.EXACT, Regrouping.ROUNDS)
 
 
 def _target(place: Node, typed: Callable[[str], ElementType | None]) -> _Target | None:

@@ -18,7 +18,8 @@ from pycparser.c_ast import Node
 from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import counting, integer
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, universe
+from polydl.frontend.meaning.affine import NotAffine
+from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.symbols import Level, Symbol
 from polydl.model.types import ElementType

@@ -3,9 +3,9 @@
 Iterators and parameters alike are isl *parameters* of a zero-dimensional set space here, so that expressions of
 different depths combine by name; `spaces.py` turns iterators into set dimensions at the end.
 
-Overflow: signed overflow is undefined in C and taken not to happen. Unsigned values may not wrap below zero: each
-unsigned subtraction, and each conversion of a signed value, has to be provably non-negative where it is evaluated.
-Unsigned values of 32 and 64 bits are taken not to wrap past their maximum.
+Overflow: signed overflow is undefined in C and taken not to happen. Unsigned sums, differences and products are kept
+as the integers that they are modulo 2^bits (`Value.wrapped`); what observes the number itself asks whether it lies in
+the range of its type (integer_ranges.py).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from __future__ import annotations
 import ast as python_ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.frontend.core.tree_parts import text_of
+from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType, OtherType
+from polydl.frontend.meaning.integer_ranges import Fit, computed_in_long, fit, least
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
@@ -32,13 +35,21 @@ class NotAffine(Exception):
     """An expression is no affine function of iterators and parameters."""
 
     def __init__(
-        self, why: str, node: Node, data: bool = False, hint: str | None = None, topic: str | None = None
+        self,
+        why: str,
+        node: Node,
+        data: bool = False,
+        hint: str | None = None,
+        topic: str | None = None,
+        wraps: bool = False,
     ) -> None:
         super().__init__(why)
         self.why = why
         self.node = node
         self.data = data
         """It reads memory that the program writes or that is not an integer."""
+        self.wraps = wraps
+        """An integer in it may wrap around: C computes it all the same."""
         self.hint = hint
         self.topic = topic or ("depends-on-data" if data else "not-affine")
 
@@ -55,6 +66,8 @@ class Value:
     parts: Mapping[str, isl.PwAff] = field(default_factory=dict)
     """Names in `poly` that stand for functions with divisions or conditions, `clamp(i, 0, n - 1)` of
     `clamp(i, 0, n - 1) * n + j`. Equal names are equal functions."""
+    wrapped: bool = False
+    """Of an unsigned type: C's value is this one modulo 2^bits."""
 
     @property
     def constant(self) -> int | None:
@@ -84,6 +97,19 @@ class Symbols:
     def address(self, node: c_ast.ID) -> Value:
         """Its value modulo 2^64 (`Evaluator.address`). Raises NotAffine."""
         return self.integer(node)
+
+    @property
+    def strict(self) -> bool:
+        """Whether what may wrap around is computed as C does it: nothing has to be taken for granted."""
+        return False
+
+    def variable(self, name: str) -> tuple[ElementType, bool] | None:
+        """The type of an integer variable, and whether it is a size, which no loop counts; None for other symbols."""
+        found = self.scope.find(name)
+        return None if found is None or found.integer is None else (found.integer, True)
+
+    def grant(self, what: str) -> None:
+        """Note what is taken for granted of sizes, for people; empty: what goes without saying."""
 
     def size_of(self, node: Node) -> int | None:
         """sizeof of an arithmetic type, scalar or element, or of an array of so many of them, in bytes; None of what is
@@ -116,23 +142,6 @@ class Symbols:
     def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         """What a call of a function of the file returns where `where` holds. Raises NotAffine."""
         raise NotAffine("it calls a function", node, data=True)
-
-
-def universe() -> isl.Set:
-    """{ [] }: no constraint on any symbol."""
-    return isl.Set.universe(isl.unnamed_space(0))
-
-
-@lru_cache(maxsize=1024)
-def symbol_aff(name: str) -> isl.PwAff:
-    """The symbol itself, as a function of symbols."""
-    return isl.PwAff.from_aff(isl.parameter(name))
-
-
-@lru_cache(maxsize=1024)
-def constant_aff(value: int) -> isl.PwAff:
-    """A number."""
-    return isl.PwAff.from_aff(isl.constant(isl.unnamed_space(0), value))
 
 
 def symbol(name: str, ctype: ElementType) -> Value:
@@ -191,7 +200,7 @@ class Evaluator:
 
     def affine(self, node: Node, where: isl.Set) -> isl.PwAff:
         """The affine value of an expression. Raises NotAffine."""
-        return self.require(self.value(node, where), node)
+        return self.require(self.observed(self.value(node, where), node, where), node)
 
     def require(self, value: Value, node: Node) -> isl.PwAff:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
@@ -205,7 +214,8 @@ class Evaluator:
         return value.pw
 
     def value(self, node: Node, where: isl.Set) -> Value:
-        """The integer value of an expression, evaluated only where `where` holds. Raises NotAffine."""
+        """The integer value of an expression, evaluated only where `where` holds, perhaps `wrapped`. Raises
+        NotAffine."""
         if isinstance(node, c_ast.Constant):
             literal = spelled(node.type)
             if node.type == "string" or (literal is not None and not literal.is_int):
@@ -239,24 +249,23 @@ class Evaluator:
         around on their way, and numbers that become such may be negative (`p + (size_t)i * k` where no `k` is
         known to be positive).
         """
+        found = self._moving(node, where)
+        return found if found.ctype == U64 else self.observed(found, node, where, subscript=True)
+
+    def _moving(self, node: Node, where: isl.Set) -> Value:
         match node:
             case c_ast.ID():
                 return self.symbols.address(node)
             case c_ast.BinaryOp(op="+" | "-" | "*"):
-                left, right = self.address(node.left, where), self.address(node.right, where)
-                if common(left.ctype, right.ctype) != U64:
-                    return self._arithmetic(node, left, right, where)
-                if node.op == "*":
-                    return self.product(left, right, U64)
-                return self.combine(left, right, 1 if node.op == "+" else -1, U64)
+                left, right = self._moving(node.left, where), self._moving(node.right, where)
+                return self._arithmetic(node, left, right, where)
             case c_ast.UnaryOp(op="-"):
-                operand = self.address(node.expr, where)
-                if promoted(operand.ctype) == U64:
-                    return self.combine(number(0, U64), operand, -1, U64)
+                return self._minus(node, self._moving(node.expr, where), where)
             case c_ast.Cast():
                 ctype = self.symbols.type_of(node.to_type)
                 if isinstance(ctype, ElementType) and ctype.is_int and ctype.bits == U64.bits:
-                    return replace(self.address(node.expr, where), ctype=ctype)
+                    made = self.convert(self._moving(node.expr, where), U64, node.expr, where)
+                    return replace(made, ctype=ctype, wrapped=made.wrapped and ctype.unsigned)
         return self.value(node, where)
 
     def condition(self, node: Node, where: isl.Set) -> isl.Set:
@@ -271,40 +280,86 @@ class Evaluator:
         if isinstance(node, c_ast.BinaryOp) and node.op in _RELATIONS:
             left_value, right_value = self.value(node.left, where), self.value(node.right, where)
             ctype = common(left_value.ctype, right_value.ctype)
-            left_value = self.convert(left_value, ctype, node.left, where)
-            right_value = self.convert(right_value, ctype, node.right, where)
+            left_value = self.observed(self.convert(left_value, ctype, node.left, where), node.left, where)
+            right_value = self.observed(self.convert(right_value, ctype, node.right, where), node.right, where)
             left_pw, right_pw = self.require(left_value, node.left), self.require(right_value, node.right)
             holds: isl.Set = getattr(left_pw, _RELATIONS[node.op])(right_pw)
             return tidy(holds) if node.op != "!=" else holds
         return self.affine(node, where).non_zero_set()
 
     def convert(self, value: Value, ctype: CType, node: Node, where: isl.Set) -> Value:
-        """Integer conversion. Raises NotAffine when the value may not be kept."""
+        """Integer conversion. Raises NotAffine when it may change the value, and not to that modulo 2^bits."""
         if not isinstance(ctype, ElementType) or not ctype.is_int:
             raise NotAffine(f"it is converted to '{ctype.c}'", node)
-        if ctype.bits >= value.ctype.bits and (not ctype.unsigned or value.ctype.unsigned):
+        own, constant = value.ctype, value.constant
+        if constant is not None and ctype == BOOL:
+            return number(int(bool(constant)), BOOL)
+        if constant is not None and (ctype.unsigned or least(ctype) <= constant <= ctype.maximum):
+            return number(constant % (ctype.maximum + 1) if ctype.unsigned else constant, ctype)
+        if ctype.bits > own.bits and own.unsigned and ctype != BOOL:
+            return replace(self.observed(value, node, where), ctype=ctype)
+        if ctype.unsigned and ctype != BOOL:
+            same = own.unsigned and own.bits == ctype.bits
+            return replace(value, ctype=ctype, wrapped=value.wrapped or not same)
+        value = self.observed(value, node, where)
+        if ctype.bits >= own.bits and not own.unsigned and ctype != BOOL:
             return replace(value, ctype=ctype)
-        constant = value.constant
-        if constant is not None:
-            if ctype == BOOL:
-                return number(int(bool(constant)), BOOL)
-            if (0 if ctype.unsigned else -ctype.maximum - 1) <= constant <= ctype.maximum:
-                return number(constant, ctype)
-        pw = self.require(value, node)
-        low = 0 if ctype.unsigned else -ctype.maximum - 1
-        below = where.intersect(pw.lt_set(constant_aff(low)))
-        if not below.is_empty():
-            self.wraps.append((below, where))
-            raise NotAffine(
-                f"the value may be negative where '{ctype.c}' is expected and would wrap around",
-                node,
-                hint="use int, or state what is known with '#pragma polydl assume(...)'",
-                topic="integers",
-            )
-        if ctype.bits < value.ctype.bits and not where.intersect(pw.gt_set(constant_aff(ctype.maximum))).is_empty():
-            if ctype.bits < I32.bits or constant is not None:
-                raise NotAffine(f"the value may not fit '{ctype.c}'", node, topic="integers")
-        return replace(value, ctype=ctype)
+        self.require(value, node)
+        return self._in_range(replace(value, ctype=ctype), node, where)
+
+    def observed(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
+        """A value as the integer that it is in C. Raises NotAffine where it may wrap around."""
+        return self._in_range(value, node, where, subscript=subscript) if value.wrapped else value
+
+    def _in_range(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
+        """A value that lies in the range of its type where `where` holds. Raises NotAffine."""
+        ctype, kept = value.ctype, replace(value, wrapped=False)
+        wide = ctype.bits >= I32.bits
+        if value.pw is None:
+            if self.symbols.strict or not wide:
+                raise self._wraps(Fit.BEYOND, ctype, node)
+            self._take(ctype, node)
+            return kept
+        names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
+        known = {name: found for name in names if (found := self.symbols.variable(name)) is not None}
+        types = {name: own for name, (own, _) in known.items()}
+        sizes = frozenset(name for name, (_, size) in known.items() if size)
+        found = fit(value.pw, ctype, where, types, sizes, subscript=subscript)
+        if found is Fit.BELOW and ctype.unsigned:
+            self.wraps.append((where.intersect(value.pw.lt_set(constant_aff(0))), where))
+        if found is Fit.TAKEN and not self.symbols.strict:
+            self._take(ctype, node)
+        elif found is not Fit.SURE:
+            raise self._wraps(found, ctype, node)
+        return kept
+
+    def _take(self, ctype: ElementType, node: Node) -> None:
+        large = ctype.bits > I32.bits  # no size is near 2^63
+        self.symbols.grant("" if large else f"'{text_of(node)}' does not leave the range of '{ctype.c}'")
+
+    def _wraps(self, found: Fit, ctype: ElementType, node: Node) -> NotAffine:
+        """That a value is none of its type."""
+        computed = isinstance(node, c_ast.BinaryOp | c_ast.UnaryOp)
+        hint = "use int, or state what is known with '#pragma polydl assume(...)'"
+        if not ctype.unsigned or ctype.bits < I32.bits:
+            why = f"the value may not fit '{ctype.c}'"
+        elif found is Fit.BELOW and computed:
+            why = f"this '{ctype.c}' may go below zero and would wrap around"
+        elif found is Fit.BELOW:
+            why = f"the value may be negative where '{ctype.c}' is expected and would wrap around"
+        else:
+            why = f"this '{ctype.c}' may exceed {ctype.maximum} and would wrap around"
+            hint = "use a wider type, or state what is known with '#pragma polydl assume(...)'"
+        return NotAffine(why, node, hint=hint, topic="integers", wraps=True)
+
+    def in_long(self, value: Value, where: isl.Set) -> bool:
+        """Whether a `long` holds a value as it is before it is taken modulo 2^bits."""
+        if value.pw is None:
+            return False
+        names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
+        known = {name: self.symbols.variable(name) for name in names}
+        sizes = frozenset(name for name, found in known.items() if found is None or found[1])
+        return computed_in_long(value.pw, where, sizes)
 
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)
@@ -324,13 +379,14 @@ class Evaluator:
         if node.op not in ("-", "+", "~"):
             raise NotAffine("it has side effects" if node.op != "&" else "it takes an address", node)
         operand = self.value(node.expr, where)
-        ctype = promoted(operand.ctype)
         if node.op == "+":
-            return replace(operand, ctype=ctype)
-        minus = self.combine(number(0, ctype), operand, -1, ctype)
-        if node.op == "~":
-            minus = self.combine(minus, number(1, ctype), -1, ctype)
-        return self._no_wrap(minus, ctype, node, where)
+            return self.convert(operand, promoted(operand.ctype), node.expr, where)
+        minus = self._minus(node, operand, where)
+        return minus if node.op == "-" else self.combine(minus, number(1, minus.ctype), -1, minus.ctype)
+
+    def _minus(self, node: c_ast.UnaryOp, operand: Value, where: isl.Set) -> Value:
+        operand = self.convert(operand, promoted(operand.ctype), node.expr, where)
+        return self.combine(number(0, operand.ctype), operand, -1, operand.ctype)
 
     def combine(self, left: Value, right: Value, factor: int, ctype: ElementType) -> Value:
         """left + factor * right, factor 1 or -1."""
@@ -343,24 +399,13 @@ class Evaluator:
             pw = left.pw.add(right.pw) if factor == 1 else left.pw.sub(right.pw)
         if pw is None and poly is not None and all(len(monomial) <= 1 for monomial in poly):
             pw = poly_aff(poly, parts)
-        return Value(pw, poly, ctype, parts)
-
-    def _no_wrap(self, value: Value, ctype: ElementType, node: Node, where: isl.Set) -> Value:
-        if ctype.unsigned and value.pw is not None:
-            below = where.intersect(value.pw.lt_set(constant_aff(0)))
-            if not below.is_empty():
-                self.wraps.append((below, where))
-                raise NotAffine(
-                    f"this '{ctype.c}' may go below zero and would wrap around",
-                    node,
-                    hint="use int, or state what is known with '#pragma polydl assume(...)'",
-                    topic="integers",
-                )
-        return value
+        return _modulo(Value(pw, poly, ctype, parts))
 
     def _arithmetic(self, node: c_ast.BinaryOp, left: Value, right: Value, where: isl.Set) -> Value:
         if node.op in ("<<", ">>"):
             ctype = promoted(left.ctype)
+            left = self.convert(left, ctype, node.left, where)
+            right = self.observed(right, node.right, where)
         else:
             ctype = common(left.ctype, right.ctype)
             left = self.convert(left, ctype, node.left, where)
@@ -368,8 +413,7 @@ class Evaluator:
         a, b = left.constant, right.constant
         match node.op:
             case "+" | "-":
-                result = self.combine(left, right, 1 if node.op == "+" else -1, ctype)
-                return self._no_wrap(result, ctype, node, where)
+                return self.combine(left, right, 1 if node.op == "+" else -1, ctype)
             case "*":
                 return self.product(left, right, ctype)
             case "/" | "%":
@@ -377,11 +421,13 @@ class Evaluator:
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
                     return self.product(left, number(1 << b, ctype), ctype)
+                left = self.observed(left, node.left, where)
                 shifted = self.require(left, node.left).scale_down_val(isl.value(1 << b)).floor()
                 return Value(shifted, None, ctype)
             case "&" if b is not None and b >= 0 and b & (b + 1) == 0:
                 # the low digits, which in two's complement are those of the remainder
-                return Value(self.require(left, node.left).mod_val(isl.value(b + 1)), None, ctype)
+                pw = self.require(left, node.left).mod_val(isl.value(b + 1))
+                return Value(pw, None, ctype, wrapped=left.wrapped and b > ctype.maximum)
             case "&" | "|" | "^" if a is not None and b is not None:
                 return number({"&": a & b, "|": a | b, "^": a ^ b}[node.op], ctype)
         raise NotAffine(f"'{node.op}' of values that are not constant", node)
@@ -393,13 +439,16 @@ class Evaluator:
             if factor is not None:
                 pw = None if other.pw is None else other.pw.scale_val(isl.value(factor))
                 poly = None if other.poly is None else poly_mul(other.poly, poly_number(factor))
-                return Value(pw, poly, ctype, other.parts)
+                return _modulo(Value(pw, poly, ctype, other.parts))
         left, right = _polynomial(left), _polynomial(right)
         assert left.poly is not None and right.poly is not None
-        return Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts})
+        return _modulo(Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts}))
 
     def _division(self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set) -> Value:
         divisor = right.constant
+        if node.op == "%" and divisor and ctype.unsigned and divisor & (divisor - 1) == 0 and left.constant is None:
+            return Value(self.require(left, node.left).mod_val(isl.value(divisor)), None, ctype)
+        left, right = self.observed(left, node.left, where), self.observed(right, node.right, where)
         if divisor is None:
             return self._near_division(left, right, ctype, node, where)
         if divisor == 0:
@@ -461,18 +510,15 @@ class Evaluator:
             return else_value
         then_pw, else_pw = self.require(then_value, node.iftrue), self.require(else_value, node.iffalse)
         merged = then_pw.intersect_domain(holds).union_add(else_pw.intersect_domain(otherwise))
-        return Value(merged.coalesce(), None, ctype)
+        return Value(merged.coalesce(), None, ctype, wrapped=then_value.wrapped or else_value.wrapped)
 
 
-def poly_aff(poly: Poly, parts: Mapping[str, isl.PwAff] | None = None) -> isl.PwAff:
-    """The affine function of a polynomial of degree <= 1; `parts`: as in Value."""
-    result = constant_aff(poly.get((), 0))
-    for monomial, coefficient in poly.items():
-        if monomial:
-            named = (parts or {}).get(monomial[0])
-            function = symbol_aff(monomial[0]) if named is None else named
-            result = result.add(function.scale_val(isl.value(coefficient)))
-    return result
+def _modulo(value: Value) -> Value:
+    """A sum or product as C has it: of an unsigned type modulo 2^bits, at once where it is a number."""
+    if not value.ctype.unsigned:
+        return value
+    constant = value.constant
+    return replace(value, wrapped=True) if constant is None else number(constant % (value.ctype.maximum + 1), value.ctype)
 
 
 def _polynomial(value: Value) -> Value:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value, constant_aff
+from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value
+from polydl.frontend.meaning.affine_terms import constant_aff
 from polydl.model import isl
 
 

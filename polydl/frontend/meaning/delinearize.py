@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from polydl.frontend.lower.raw import RawAccess
-from polydl.frontend.meaning.affine import constant_aff, poly_aff
+from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
 

@@ -180,7 +180,7 @@ class Elements:
         try:
             return self.evaluator.address(node, where)
         except NotAffine as error:
-            if error.data and self._choosing:
+            if (error.data or error.wraps) and self._choosing:
                 return Chosen(((1, node),))
             if error.data and error.hint is None:
                 error.hint = self._hint

@@ -9,7 +9,8 @@ from pycparser import c_parser
 from pycparser.c_ast import Decl
 from pycparser.c_parser import ParseError
 
-from polydl.frontend.meaning.affine import Evaluator, NotAffine, universe
+from polydl.frontend.meaning.affine import Evaluator, NotAffine
+from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.preprocess import Macro, Preprocessed
 from polydl.frontend.text.scan import TOKEN, SourceText

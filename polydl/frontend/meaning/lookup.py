@@ -111,6 +111,9 @@ class Lookup(Symbols):
         """Temporaries of which only the value modulo 2^64 is known, which they keep: `size_t row = (size_t)i * k`."""
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
+        self.endless: tuple[str, set[str]] | None = None
+        """While the condition of a loop is asked for all values that its variable would take without it: the variable,
+        and what has been taken for granted of them."""
         self.undecided: dict[str, ElementType] = {}
         """The types of the loop variables around whose bounds data decide."""
         self.entries: frozenset[str] = frozenset()
@@ -118,6 +121,26 @@ class Lookup(Symbols):
         self._region_declared: dict[str, str] = {}
         self._calling: list[str] = []
         """Functions of the file whose bodies are evaluated at the moment, the outermost first."""
+
+    @property
+    def strict(self) -> bool:
+        """See `affine.Symbols`: right-hand sides are computed as they stand."""
+        return self.in_value
+
+    def variable(self, name: str) -> tuple[ElementType, bool] | None:
+        """See `affine.Symbols`."""
+        counted = next((ctype for loop, ctype in self.loops if loop.name == name), None)
+        return super().variable(name) if counted is None else (counted, self._is_endless(name))
+
+    def _is_endless(self, name: str) -> bool:
+        return self.endless is not None and self.endless[0] == name
+
+    def grant(self, what: str) -> None:
+        """See `affine.Symbols`."""
+        if self.endless is not None:
+            self.endless[1].add(what)
+        elif what:
+            self.walked.granted.setdefault(what)
 
     def integer(self, node: c_ast.ID) -> Value:
         """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""
@@ -227,7 +250,8 @@ class Lookup(Symbols):
                 return None
         context = self.settings.context
         try:
-            return self.evaluator.convert(self.evaluator.value(init, context), integer, init, context)
+            value = self.evaluator.convert(self.evaluator.value(init, context), integer, init, context)
+            return self.evaluator.observed(value, init, context)
         except NotAffine:
             return None
 

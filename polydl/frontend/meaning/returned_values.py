@@ -230,6 +230,16 @@ class _Names(Symbols):
     def call(self, node: c_ast.FuncCall, arguments: list[Value], where: isl.Set) -> Value:
         return self._outer.call(node, arguments, where)
 
+    @property
+    def strict(self) -> bool:
+        return self._outer.strict
+
+    def variable(self, name: str) -> tuple[ElementType, bool] | None:
+        return self._outer.variable(name)
+
+    def grant(self, what: str) -> None:
+        self._outer.grant(what)
+
 
 class _Evaluator(Evaluator):
     """Evaluates what a function returns, each of its parts once."""
@@ -261,4 +271,5 @@ class _Evaluator(Evaluator):
         if len(values) == 1:
             return values[0][1]
         then, otherwise = (self.require(value, node).intersect_domain(part) for part, value in values)
-        return Value(then.union_add(otherwise).coalesce(), None, values[0][1].ctype)
+        wrapped = any(value.wrapped for _, value in values)
+        return Value(then.union_add(otherwise).coalesce(), None, values[0][1].ctype, wrapped=wrapped)

@@ -10,11 +10,12 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.lower.raw import RawAccess
-from polydl.frontend.meaning.affine import NotAffine, Value, symbol_aff, universe
+from polydl.frontend.meaning.affine import NotAffine, Value
+from polydl.frontend.meaning.affine_terms import symbol_aff, universe
 from polydl.frontend.meaning.data_subscripts import Chosen, Form, Subscript, form_of
 from polydl.frontend.meaning.elements import Elements
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
-from polydl.frontend.meaning.lookup import Lookup
+from polydl.frontend.meaning.lookup import Lookup, NeedsData
 from polydl.frontend.meaning.narrow_types import check_argument, check_operands
 from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.frontend.text.chunks import STAND_INS
@@ -104,6 +105,11 @@ class Values(Elements):
         if value.pw is None:
             # A product of symbols is written as it stands; one that a variable holds, as what it holds.
             return self._product(value) if isinstance(node, c_ast.ID) and value.poly else None
+        if not self.evaluator.in_long(value, where):
+            # what polydl computes as `long` is one: C's own operators wrap as they should
+            if isinstance(node, c_ast.ID) and not value.poly:
+                raise NeedsData(node.name)
+            return self._product(value) if value.poly and (isinstance(node, c_ast.ID) or not value.parts) else None
         expr: Expr = AffineValue(value.pw)
         return (expr if value.ctype is I32 else Convert(I64, value.ctype, expr)), value.ctype
 
@@ -116,11 +122,16 @@ class Values(Elements):
             one: Expr = AffineValue(symbol_aff(name) if named is None else named)
             return one if value.ctype is I32 else Convert(I64, value.ctype, one)
 
+        def number(size: int) -> Const:
+            if size <= I32.maximum or not value.ctype.unsigned:
+                return Const(str(size))
+            return Const(f"{size % (value.ctype.maximum + 1)}{'u' if value.ctype.bits <= I32.bits else 'ul'}")
+
         whole: Expr | None = None
         for monomial, coefficient in sorted((value.poly or {}).items(), key=lambda term: (term[1] < 0, term[0])):
             parts = [factor(name) for name in monomial]
             if abs(coefficient) != 1 or not parts:
-                parts.insert(0, Const(str(abs(coefficient))))
+                parts.insert(0, number(abs(coefficient)))
             term = reduce(lambda left, right: Binary("*", left, right), parts)
             if whole is None:
                 whole = term if coefficient > 0 else Unary("-", term)

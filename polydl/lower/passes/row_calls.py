@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import reduce
+from itertools import product as every_way
 
 from polydl.kernels.families import row_function
 from polydl.kernels.innermost import Argument, RowOptions, printed
@@ -12,7 +13,6 @@ from polydl.kernels.row_loops import in_columns, may_run, row_loops, together
 from polydl.kernels.tree_rows import common_options
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
-    Binary,
     Block,
     Declare,
     Evaluate,
@@ -31,12 +31,12 @@ from polydl.lower.ctree import (
     Way,
     every,
     names,
-    plus,
     substituted,
     with_children,
 )
 from polydl.lower.instance import Names
 from polydl.lower.instance_marks import row_mark
+from polydl.lower.passes.row_lengths import length, product, runs
 from polydl.lower.passes.transpose_calls import transposed
 from polydl.model.scop import Scop
 
@@ -131,7 +131,7 @@ class Rows:
         if len(conditions) > _MOST_CONDITIONS or any(part.instance.row is None or part.inner for part in parts):
             return None
         found: Node | None = None
-        for held in product((False, True), repeat=len(conditions)):
+        for held in every_way((False, True), repeat=len(conditions)):
             true = {one for one, holds in zip(conditions, held, strict=True) if holds}
             running = [part for part in parts if true.issuperset(part.conditions)]
             rows = [part.instance.row for part in running]
@@ -180,11 +180,10 @@ class Rows:
             return None
         self.prologue += (*made.prologue, made.text)
         self.streams = self.streams or made.streams
-        length = _length(node.first, last[0])
-        for extent in loops.extents:
-            length = Binary("*", length, Int(extent))
+        columns = reduce(product, map(Int, loops.extents), length(node))
+        condition = runs(node) if made.always_touches else None
         given = [_argument(argument, [user for user, _ in users]) for argument in made.arguments]
-        call: Expr = Invoke(made.name, (length, *given))
+        call: Expr = Invoke(made.name, (columns, *given))
         turned = piece.printed is not None and piece.printed.turned
         begins = {loop.variable: end if turned else loop.first for loop, end in zip(chain, last, strict=True)}
         known = {name: begin for name, begin in begins.items() if isinstance(begin, Int) and begin.value >= 0}
@@ -199,9 +198,12 @@ class Rows:
         hinted = tuple(hints) if any(user.hints for user, _ in users) else ()
         used = set(names(call))
         declared = tuple((name, begin) for name, begin in begins.items() if name in used)
-        if not declared:
-            return Block((*hinted, Evaluate(call)))
-        return Scope((Declare(f"const {self.names.integer}", declared), *hinted, Evaluate(call)))
+        code = Block((*hinted, Evaluate(call)))
+        if declared:
+            code = Block((Declare(f"const {self.names.integer}", declared), *code.parts))
+        if condition is not None:
+            return If(condition, code)
+        return Scope(code.parts) if declared else code
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +245,6 @@ def _parts(node: Node, conditions: tuple[Expr, ...] = ()) -> list[_Part] | None:
             return [replace(one, inner=inner) for one in inside]
         case _:
             return None
-
-
-def _length(first: Expr, last: Expr) -> Expr:
-    match last:
-        case Binary("-", end, Int(1)) if first == Int(0):
-            return end
-        case _:
-            return plus(last if first == Int(0) else Binary("-", last, first), Int(1))
 
 
 def _argument(argument: Argument, users: Sequence[Instance]) -> Expr:

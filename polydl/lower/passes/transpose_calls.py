@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from polydl.kernels.families import rectangle_function
 from polydl.kernels.innermost import RowOptions
@@ -10,13 +11,13 @@ from polydl.kernels.row_loops import together
 from polydl.kernels.transposes import TransposeFunction, rectangle
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.ctree import (
-    Binary,
     Block,
     Declare,
     Evaluate,
     Expr,
     For,
     Hint,
+    If,
     Instance,
     Int,
     Invoke,
@@ -24,11 +25,12 @@ from polydl.lower.ctree import (
     Node,
     Scope,
     Unary,
+    every,
     names,
-    plus,
     substituted,
 )
 from polydl.lower.instance_marks import row_mark
+from polydl.lower.passes.row_lengths import length, product, runs
 from polydl.model.scop import Scop
 
 
@@ -62,7 +64,7 @@ def _count(first: Expr, last: Expr) -> int | None:
 
 def _call(chain: Sequence[For], cut: int, instance: Instance, made: TransposeFunction, integer: str) -> Node:
     groups = (chain[:cut], chain[cut:])
-    lengths = [_length(group) for group in groups]
+    lengths = [reduce(product, map(length, group)) for group in groups]
     begins: dict[str, Expr] = {}
     for group, back in zip(groups, made.backwards, strict=True):
         for loop in group:
@@ -83,9 +85,13 @@ def _call(chain: Sequence[For], cut: int, instance: Instance, made: TransposeFun
     used = set(names(call))
     declared = tuple((name, start) for name, start in begins.items() if name in used)
     hinted = (*_marks(groups, begins, made), *instance.hints) if instance.hints else ()
-    if not declared:
-        return Block((*hinted, Evaluate(call)))
-    return Scope((Declare(f"const {integer}", declared), *hinted, Evaluate(call)))
+    code = Block((*hinted, Evaluate(call)))
+    if declared:
+        code = Block((Declare(f"const {integer}", declared), *code.parts))
+    asked = [condition for loop in chain if (condition := runs(loop)) is not None] if made.always_touches else []
+    if asked:
+        return If(every(tuple(asked)), code)
+    return Scope(code.parts) if declared else code
 
 
 def _marks(groups: Sequence[Sequence[For]], begins: Mapping[str, Expr], made: TransposeFunction) -> list[Hint]:
@@ -99,20 +105,3 @@ def _marks(groups: Sequence[Sequence[For]], begins: Mapping[str, Expr], made: Tr
             loops.append((Name(loop.variable), begins[loop.variable], Int(1 if extent is None else extent)))
         marks.append(row_mark(loops, back=made.backwards[which]))
     return marks
-
-
-def _length(group: Sequence[For]) -> Expr:
-    """Iterations of loops that continue each other."""
-    found: Expr | None = None
-    for loop in group:
-        assert loop.last is not None
-        last = loop.last
-        if isinstance(last, Binary) and last.op == "-" and last.right == Int(1) and loop.first == Int(0):
-            own: Expr = last.left
-        elif isinstance(last, Int) and isinstance(loop.first, Int):
-            own = Int(last.value - loop.first.value + 1)
-        else:
-            own = plus(last if loop.first == Int(0) else Binary("-", last, loop.first), Int(1))
-        found = own if found is None else Binary("*", found, own)
-    assert found is not None
-    return found

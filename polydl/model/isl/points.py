@@ -274,6 +274,21 @@ def least_pair(of: Map) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return both[: domain_arity(of)], both[domain_arity(of) :]
 
 
+def points(of: Set) -> list[tuple[int, ...]]:
+    """Every point of a bounded set without parameters, in no order. Raises Error for one without a bound."""
+    found: list[tuple[int, ...]] = []
+    dims = range(of.dim(SET))
+    of.foreach_point(lambda one: found.append(tuple(to_int(one.get_coordinate_val(SET, i)) for i in dims)))
+    return found
+
+
+def pairs(of: Map) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Source and target of every pair of a bounded relation without parameters, in no order. Raises Error for one
+    without a bound."""
+    split = domain_arity(of)
+    return [(both[:split], both[split:]) for both in points(of.flatten_domain().flatten_range().wrap().flatten())]
+
+
 def first_point(of: Set) -> tuple[tuple[int, ...], dict[str, int]]:
     """The lexicographically least point of a set that is not empty; where it has parameters, as `sample`."""
     return sample(of) if involved_parameters(of) else (lex_extreme(without_parameters(of)), {})

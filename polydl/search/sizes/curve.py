@@ -14,11 +14,11 @@ from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
 from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain
 from polydl.measure.time_at_sizes import Place, TimedPlace, time_at
-from polydl.model.at_sizes import at_sizes
+from polydl.model.at_sizes import at_sizes, instances
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rank.ranker import FloatArray
-from polydl.search.default_sizes import instances, touched_bytes
+from polydl.search.default_sizes import touched_bytes
 from polydl.search.sizes.decision_tree import AtSizes
 from polydl.search.sizes.size_points import nearest_possible
 from polydl.search.variant import Variant

@@ -95,7 +95,7 @@ class SizeTree:
 
     def at(self, sizes: Mapping[str, int]) -> AtSizes:
         """What runs at these sizes, which are one for each parameter."""
-        if self.values.params().intersect(isl.parameter_values(sizes).params()).is_empty():
+        if not self._takes(sizes):
             return AtSizes(sizes, None, (f"!({self.condition})",), reason=_NOTHING)
         at, asked = self.top, {} if self.condition == "1" else {("", True): self.condition}
         while isinstance(at, Question | Among):
@@ -108,6 +108,16 @@ class SizeTree:
         seconds, best = at.seconds(sizes)
         unknown = "" if math.isfinite(seconds) else "there is no estimate, since loops have no iteration there"
         return AtSizes(sizes, at.recipe, tuple(asked.values()), seconds, best, unknown)
+
+    def _takes(self, sizes: Mapping[str, int]) -> bool:
+        return not self.values.params().intersect(isl.parameter_values(sizes).params()).is_empty()
+
+    def variant_at(self, sizes: Mapping[str, int]) -> str:
+        """The id of the variant that runs at these sizes; `original` for the loops as they are written."""
+        at = self.top
+        while isinstance(at, Question | Among):
+            at = at.small if at.is_small(sizes) else at.large
+        return _id(at) if self._takes(sizes) else "original"
 
     def lines(self) -> Iterator[str]:
         """The tree in words, indented."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from polydl.model.at_sizes import at_sizes
+from polydl.model.at_sizes import at_sizes, instances
 from polydl.model.scop import Scop
-from polydl.search.default_sizes import instances, touched_bytes
+from polydl.search.default_sizes import touched_bytes
 from polydl.search.sizes.size_points import nearest_possible
 from polydl.target import Machine
 

@@ -127,11 +127,18 @@ def divided(c: Call, mode: str) -> Lowered:
 
     def at(index: tuple[Index, ...]) -> Expr:
         x, y = c.w.let(one(index)), c.w.let(other(index))
+        if mode and _negates(y):
+            return neg(x)
         if mode == TO_ZERO:
             return div(x, y) if element.is_int else call("trunc", div(x, y))
         return floor_division(c, x, y) if mode == DOWN else div(x, y)
 
     return c.pointwise(at)
+
+
+def _negates(divisor: Expr) -> bool:
+    """Whether it is -1 of integers: the processor has no quotient of the least one."""
+    return isinstance(divisor, Const) and divisor.type.is_int and divisor.value == -1
 
 
 def floor_division(c: Call, x: Expr, y: Expr) -> Expr:
@@ -170,6 +177,8 @@ def rest_of(c: Call, python: bool) -> Lowered:
 
     def at(index: tuple[Index, ...]) -> Expr:
         x, y = c.w.let(one(index)), c.w.let(other(index))
+        if _negates(y):
+            return Const(0, element)
         rest = binary("%", x, y) if element.is_int else call("fmod", x, y)
         if not python or element.unsigned:
             return rest

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from polydl.model.types import BOOL, I32, I64, ElementType
+import torch
+
+from polydl.model.types import BOOL, F32, F64, I32, I64, ElementType
 from polydl.torch_backend.formulas import (
     NAN,
     add,
@@ -93,14 +95,16 @@ class Rows:
             with self._loops(moved, others) as found:
                 yield found
 
-    def total(self, name: str, row: Map, element: ElementType, value: Callable[[Map], Expr]) -> Expr:
-        """The sum of a value over a row, made once."""
+    def total(
+        self, name: str, row: Map, element: ElementType, value: Callable[[Map], Expr], kept: ElementType | None = None
+    ) -> Expr:
+        """The sum of a value over a row, made once; added up in the type `kept`, if there is one."""
 
         def make() -> Expr:
-            found = self.c.w.variable(element, 0, "sum")
+            found = self.c.w.variable(kept or element, 0, "sum")
             with self.each(row) as index:
-                self.c.w.store(found, cast(value(index), element), "+=")
-            return found
+                self.c.w.store(found, cast(cast(value(index), element), kept or element), "+=")
+            return cast(found, element)
 
         return self.c.once(name, row, make)
 
@@ -115,6 +119,16 @@ class Rows:
             return found
 
         return self.c.once(name, row, make)
+
+
+LONG = 256
+"""Elements from which a sum of floats is kept in double: one after the other they would lose as many of a float's 24
+bits as their number has, where PyTorch adds up pairs of partial sums (Higham, SIAM J. Sci. Comput. 14(4), 1993)."""
+
+
+def kept_in(rows: Rows, element: ElementType) -> ElementType:
+    """The type in which the sum of a row is kept."""
+    return F64 if element is F32 and rows.count > LONG else element
 
 
 def reduced(c: Call, rows: Rows, keepdim: bool, makes: Sequence[Callable[[Map], Expr]]) -> Lowered:
@@ -144,7 +158,7 @@ def _sum(c: Call) -> Lowered:
     mean = "mean" in c.node.target._schema.name  # type: ignore[union-attr]
 
     def make(row: Map) -> Expr:
-        total = rows.total("sum", row, element, lambda index: cast(source.at(index), element))
+        total = rows.total("sum", row, element, lambda index: source.at(index), kept_in(rows, element))
         return div(total, rows.count) if mean else total
 
     return reduced(c, rows, keeps(c), [make])
@@ -163,7 +177,7 @@ def _vector_norm(c: Call) -> Lowered:
         return mul(x, x) if squared else call("fabs", x)
 
     def make(row: Map) -> Expr:
-        total = rows.total("norm", row, element, term)
+        total = rows.total("norm", row, element, term, kept_in(rows, element))
         return c.once("root", row, lambda: c.w.let(call("sqrt", total))) if squared else total
 
     return reduced(c, rows, keeps(c), [make])
@@ -235,13 +249,14 @@ def _argmax(c: Call) -> Lowered:
     name = c.node.target._schema.name  # type: ignore[union-attr]
     most, element = "max" in name, source.type
     steps = contiguous_strides(tuple(source.sizes[d] for d in rows.dims))
+    counted = I32 if rows.count <= I32.maximum else I64
 
     def place_of(index: Map) -> Expr:
-        return position(linear((index[d] for d in rows.dims), steps), I32)
+        return position(linear((index[d] for d in rows.dims), steps), counted)
 
     def make(row: Map) -> tuple[Expr, Expr]:
         best = c.w.variable(element, source.at(row), "best")
-        place = c.w.variable(I32, 0, "at")
+        place = c.w.variable(counted, 0, "at")
         with rows.each(row) as index:
             x = c.w.let(source.at(index))
             with c.w.when(compare(">" if most else "<", x, best)):
@@ -249,7 +264,7 @@ def _argmax(c: Call) -> Lowered:
                 c.w.store(place, place_of(index))
         if not element.is_float:
             return best, place
-        first = c.w.variable(I32, rows.count, "first")  # NaN of the row: it is the extreme
+        first = c.w.variable(counted, rows.count, "first")  # NaN of the row: it is the extreme
         with rows.each(row) as index:
             here = c.w.let(select(is_nan(source.at(index)), place_of(index), rows.count))
             c.w.store(first, select(compare("<", here, first), here, first))
@@ -317,13 +332,20 @@ def _var(c: Call) -> Lowered:
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
     n = max(rows.count - less, 0)
 
+    # As eager kernels do: the squares of floats near 1e-30 or 1e30 are none.
+    element, kept = source.type, F64 if source.type is F32 else source.type
+
+    def value(index: Map) -> Expr:
+        return cast(source.at(index), kept)
+
     def variance(row: Map) -> Expr:
-        squares = moments(c, rows, row, source.at, source.type).squares
-        found = div(squares, float(n)) if n else div(squares, 0.0)
-        return call("sqrt", found) if "std" in name else found
+        squares = c.w.let(moments(c, rows, row, value, kept).squares)
+        squares = select(compare("<", squares, 0.0), 0.0, squares)  # of equal elements, rounded
+        found = div(squares, float(n))
+        return cast(call("sqrt", found) if "std" in name else found, element)
 
     def mean(row: Map) -> Expr:
-        return moments(c, rows, row, source.at, source.type).mean
+        return cast(moments(c, rows, row, value, kept).mean, element)
 
     return reduced(c, rows, keeps(c), [variance, mean] if "mean" in name else [variance])
 
@@ -332,6 +354,7 @@ def _var(c: Call) -> Lowered:
 def _cumulative(c: Call) -> Lowered:
     """What a row comes to up to each of its elements."""
     source, element = c.element("self"), computed(c.out().dtype)
+    kept = F64 if source.type is F32 and source.dtype is torch.float32 else element  # as eager kernels do
     sizes = c.sizes()
     dim = axis_of(c["dim"], len(sizes)) if sizes else 0
     first, op = (1, "*=") if "prod" in c.name else (0, "+=")
@@ -341,11 +364,11 @@ def _cumulative(c: Call) -> Lowered:
         assert target is not None
         outer = [n for d, n in enumerate(sizes) if d != dim]
         with c.w.nest(outer) as rest:
-            total = c.w.variable(element, first, "total")
+            total = c.w.variable(kept, first, "total")
             with c.w.loop(sizes[dim] if sizes else 1) as k:
                 index = (*rest[:dim], k, *rest[dim:]) if sizes else ()
-                c.w.store(total, cast(source.at(index), element), op)
-                c.w.store(target(index), stored_value(total, c.out().dtype))
+                c.w.store(total, cast(cast(source.at(index), element), kept), op)
+                c.w.store(target(index), stored_value(cast(total, element), c.out().dtype))
 
     return c.whole(write)
 

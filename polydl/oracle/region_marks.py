@@ -1,0 +1,162 @@
+"""Marks a region in the text of its file by calls, which tell an interpreter of C where the program's memory lies.
+
+before:    void f(int n, float *x, double s) { … #pragma scop ↵ for (…) x[i] = s; ↵ #pragma endscop … }
+after:     … polydl_region_number(0, (long)(n)); polydl_region_address(0, (void *)(x));
+           polydl_region_address(1, (void *)&(s)); polydl_region_enter(); for (…) x[i] = s; polydl_region_leave(); …
+No line is moved, so that places in messages stay what they are but for columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from polydl.model.scop import Array, BlackBox, Scop, Storage
+
+NUMBER, ADDRESS, ENTER, LEAVE = (f"polydl_region_{word}" for word in ("number", "address", "enter", "leave"))
+"""The functions that are called: of a parameter its number and value, of memory its number and address."""
+_PROTOTYPES = (
+    f"void {NUMBER}(int, long); void {ADDRESS}(int, const volatile void *); void {ENTER}(void); void {LEAVE}(void); "
+)
+_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+INSIDE = (Storage.REGION, Storage.SCRATCH)
+"""What nothing outside of the region knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The text of a file with one region marked."""
+
+    text: str
+    """C, not preprocessed."""
+    parameters: tuple[str, ...]
+    """The Scop's parameters, by the number that `polydl_region_number` is called with."""
+    memory: tuple[str, ...]
+    """Names of the Scop's arrays and scalars, by the number that `polydl_region_address` is called with."""
+
+
+def marked(scop: Scop) -> Marked:
+    """The file of a Scop with calls around its region."""
+    parameters = tuple(name for name in scop.parameters if name not in scop.derived)
+    memory = tuple(name for name, array in scop.arrays.items() if array.storage not in INSIDE)
+    calls = [f"{NUMBER}({i}, (long)({_value(scop, name)}));" for i, name in enumerate(parameters)]
+    calls += [
+        f"{ADDRESS}({i}, (const volatile void *){_address(scop, scop.arrays[name])});" for i, name in enumerate(memory)
+    ]
+    text, region = scop.source.text, scop.region
+    entered, left = " ".join([*calls, f"{ENTER}(); "]), f" {LEAVE}(); "
+    before = _COMMENTS.sub(" ", text[region.helpers : region.start]).rstrip()
+    if before.endswith(")") or re.search(r"\b(?:else|do)$", before):
+        entered, left = "{ " + entered, left + "}"
+    start, end = text[: region.helpers], text[region.end :]
+    prototypes = _PROTOTYPES + ("\n" if text[region.helpers :].lstrip(" \t").startswith("#") else "")
+    inside = text[region.start : region.end]
+    # A directive begins its line: nothing may come before or behind it there.
+    opened = entered + ("\n" if inside.lstrip(" \t").startswith("#") else "")
+    closed = ("\n" if re.search(r"(?:^|\n)[ \t]*#[^\n]*$|//[^\n]*$", inside) else "") + left
+    closed += "\n" if end.lstrip(" \t").startswith("#") else ""
+    return Marked(
+        "".join([start, prototypes, text[region.helpers : region.start], opened, inside, closed, end]),
+        parameters,
+        memory,
+    )
+
+
+def _value(scop: Scop, name: str) -> str:
+    return scop.views[name].value if name in scop.views else name
+
+
+def _address(scop: Scop, array: Array) -> str:
+    view = scop.views.get(array.name)
+    if view is not None:
+        points = "*" in view.declaration or "[" in view.declaration
+        return f"({view.value})" if points else f"&({view.member})"
+    return f"&({array.spelled})" if array.is_scalar else f"({array.spelled})"
+
+
+# Statements that are kept as they are written
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """A function for a statement's text."""
+
+    name: str
+    text: str
+    numbers: tuple[str, ...]
+    """Its first parameters: parameters of the Scop."""
+    memory: tuple[str, ...]
+    """Then addresses of arrays and scalars."""
+    variables: tuple[str, ...]
+    """Then the values of those declarations of `BlackBox.locals` that have one."""
+
+
+def kept_functions(scop: Scop) -> Mapping[str, KeptText]:
+    """By statement that is kept as it is written, a function of the file's scope that does what its text does."""
+    found = {}
+    for statement in scop.statements:
+        if isinstance(statement.body, BlackBox):
+            written = frozenset(access.array for access in statement.accesses if access.write)
+            found[statement.name] = _function(scop, statement.name, statement.body, written)
+    return found
+
+
+def _function(scop: Scop, statement: str, body: BlackBox, written: frozenset[str]) -> KeptText:
+    own = {_declared(text) for text, _ in body.locals}
+    words = set(_WORDS.findall(body.text)) - own
+    named = {**{name: array.spelled for name, array in scop.arrays.items()}, **{name: name for name in scop.parameters}}
+    needed: list[str] = []
+    left = [name for name, spelled in named.items() if spelled in words]
+    while left:
+        name = left.pop(0)
+        if name in needed or name in own:
+            continue
+        needed.append(name)
+        mentioned = set(_WORDS.findall(scop.arrays[name].declaration)) if name in scop.arrays else set()
+        left += [other for other in named if other in mentioned and other != name]
+    numbers = tuple(name for name in scop.parameters if name in needed and name not in scop.arrays)
+    memory = tuple(name for name in scop.arrays if name in needed)
+    once = {scop.arrays[name].spelled: name for name in reversed(memory)}
+    memory = tuple(name for name in memory if once[scop.arrays[name].spelled] == name)
+    given = [(text, value) for text, value in body.locals if value is not None]
+    parameters = [_number(scop, name) for name in numbers]
+    before, behind = [], []
+    for name in memory:
+        array = scop.arrays[name]
+        view = scop.views.get(name)
+        if not array.is_scalar:
+            parameters.append(array.declaration if view is None else view.declaration)
+        elif view is not None and "*" in view.declaration:
+            parameters.append(view.declaration)
+        else:
+            parameters.append(f"{array.element.c} *polydl_at_{name}")
+            before.append(f"{array.element.c} {array.spelled} = *polydl_at_{name};")
+            behind += [f"*polydl_at_{name} = {array.spelled};"] if name in written else []
+    parameters += [text for text, _ in given]
+    free = [f"{text};" for text, value in body.locals if value is None]
+    name = f"polydl_kept_{statement}"
+    inside = " ".join([*before, *free, "{", body.text, "}", *behind])
+    text = f"static void {name}({', '.join(parameters) or 'void'}) {{ {inside} }}\n"
+    return KeptText(name, text, numbers, memory, tuple(text for text, _ in given))
+
+
+def _declared(declaration: str) -> str:
+    """The name that `const int i` declares."""
+    return str(_WORDS.findall(declaration)[-1])
+
+
+def _number(scop: Scop, name: str) -> str:
+    """The declaration of a parameter."""
+    if name in scop.views:
+        return scop.views[name].declaration
+    header = scop.region.header
+    known = dict(header.parameters) if header is not None else {}
+    if name in known:
+        return known[name]
+    outside = [text for text in scop.region.declared_outside if _declared(text) == name]
+    if len(outside) == 1:
+        return outside[0]
+    # A variable of the function around an inner loop, of which the Scop says the sign alone.
+    return f"{'unsigned' if name in scop.unsigned else 'int'} {name}"

@@ -1,0 +1,83 @@
+"""Sums, variances and their gradients are as near to those of float64 as eager PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.torch_backend.executed import Executed, compiled, traced
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+def gradient(f: Function) -> Function:
+    def of(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda y: f(y).sum())(x)
+
+    return of
+
+
+def drawn(*sizes: int) -> torch.Tensor:
+    return torch.rand(sizes, generator=torch.Generator().manual_seed(0))
+
+
+AFTER_MUCH = torch.ones(300, 3)
+AFTER_MUCH[0] = 2**24
+"""Whose sum in float sticks at 2^24, one after the other."""
+CASES: dict[str, tuple[Function, torch.Tensor]] = {
+    "columns of ones": (lambda x: x.sum(0), AFTER_MUCH),
+    "rows of ones": (lambda x: x.sum(-1), AFTER_MUCH.t().contiguous()),
+    "mean": (lambda x: x.mean(), AFTER_MUCH),
+    "columns": (lambda x: x.sum(0), drawn(3000, 5)),
+    "several": (lambda x: x.mean((0, 2)), drawn(40, 3, 50) + 100),
+    "norm": (lambda x: torch.linalg.vector_norm(x, dim=0), drawn(3000, 5)),
+    "cumsum": (lambda x: x.cumsum(0), drawn(3000, 2)),
+    "variance far from 0": (lambda x: x.var(-1), drawn(4, 500) + 1000),
+    "variance": (lambda x: x.var(0, correction=0), drawn(500, 4) - 0.5),
+    "deviation of little": (lambda x: x.std(-1), drawn(4, 50) * 1e-30),
+    "deviation of much": (lambda x: x.std(-1), drawn(4, 50) * 1e30),
+    "deviation, mean": (lambda x: torch.std(x, -1) + x.mean(-1), drawn(4, 50) * 1e25),
+    "gradient of deviation of little": (gradient(lambda x: x.std(-1)), drawn(4, 50) * 1e-30),
+    "gradient of deviation of much": (gradient(lambda x: x.std(-1)), drawn(4, 50) * 1e30),
+    "gradient of variance of little": (gradient(lambda x: x.var(-1)), drawn(4, 50) * 1e-30),
+    "gradient of variance of much": (gradient(lambda x: x.var(-1)), drawn(4, 50) * 1e18),
+}
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Executed]:
+    made = {name: Executed(traced(f, (x,))) for name, (f, x) in CASES.items()}
+    compiled(list(made.values()), tmp_path_factory.mktemp("accuracy"))
+    return made
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_as_near_as_eager(executed: dict[str, Executed], name: str) -> None:
+    f, x = CASES[name]
+    exact = f(x.double())
+
+    def error(found: torch.Tensor) -> float:
+        return float(((found.double() - exact).abs() / exact.abs().amax()).max())
+
+    mine, eager = error(executed[name](x)), error(f(x))
+    assert mine <= max(1.5 * eager, 3 * torch.finfo(torch.float32).eps), (mine, eager)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_elements_have_no_deviation(tmp_path: Path, dtype: torch.dtype) -> None:
+    x = torch.tensor([[0.1] * 7, [1e30] * 7, [3.3e-7] * 7], dtype=dtype)
+    made = Executed(traced(lambda x: x.std(-1), (x,)))
+    compiled([made], tmp_path)
+    found = made(x)
+    assert bool((found >= 0).all()) and bool((found <= 1e-15 * x[:, 0]).all())
+
+
+def test_halves_are_added_up_as_floats(tmp_path: Path) -> None:
+    x = torch.full((300, 2), 0.1, dtype=torch.bfloat16)
+    made = Executed(traced(lambda x: (x.sum(0), x.mean(0), x.float().cumsum(0)), (x,)))
+    compiled([made], tmp_path)
+    for mine, theirs in zip(made(x), (x.sum(0), x.mean(0), x.float().cumsum(0)), strict=True):
+        torch.testing.assert_close(mine, theirs)
