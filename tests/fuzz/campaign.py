@@ -19,7 +19,7 @@ from tests.fuzz.choices import shrunk
 from tests.fuzz.programs import Program
 from tests.fuzz.reduction import reduced
 from tests.fuzz.whole_programs import program
-from tests.fuzz.written import Fault, Member, Refused, cases_of, checked, texts_of
+from tests.fuzz.written import REFERENCE, Fault, Member, Refused, cases_of, checked, compiled, texts_of
 
 BATCH = 16
 """Programs that are compiled as one file."""
@@ -92,6 +92,9 @@ def _reason(message: str) -> str:
 
 def again(made: Program, seed: int, folder: Path, fault: Fault) -> Fault | None:
     """The fault of this kind that a program still shows, with the texts and cases of the seed."""
+    whole = compiled([made.called("_0")], REFERENCE, folder / "whole.so")
+    if whole:
+        return None
     try:
         texts = texts_of(made, "_0", folder / "shrunk.c", seed, fault.how)
     except Refused:
@@ -114,10 +117,7 @@ def smallest(seed: int, fault: Fault, folder: Path, seconds: float, without: Col
 
     def fails(candidate: Program) -> bool:
         nonlocal best, made
-        try:
-            there = again(candidate, seed, folder, fault)
-        except RuntimeError:
-            return False  # it does not compile
+        there = again(candidate, seed, folder, fault)
         if there is not None:
             best, made = there, candidate
         return there is not None

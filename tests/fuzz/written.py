@@ -24,7 +24,7 @@ LITTLE = Effort(
     looked_at=40, first=4, statements=300, nests_at_sizes=300,
 )  # fmt: skip
 """What is written is looked at, not how fast it is: a search for fast code would be most of the time."""
-OPTIONS = Options(space="small", machine="epyc-zen5", learn=False, budget=4.0, effort=LITTLE)
+OPTIONS = Options(space="small", machine="epyc-zen5", learn=False, budget=4.0, effort=LITTLE, oracle=False)
 REFERENCE = ("-std=gnu11", "-O1", "-w", "-ftrivial-auto-var-init=zero", "-ffp-contract=off", "-fsanitize=undefined,float-cast-overflow",
              "-fno-sanitize-recover=all")  # fmt: skip
 WRITTEN = (
