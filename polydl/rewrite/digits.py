@@ -82,7 +82,7 @@ def _quotients(scop: Scop) -> dict[Loop, int]:
     for s in scop.statements:
         sums = accumulation(scop, s) is not None
         for access in s.accesses:
-            if not access.exact:
+            if not access.exact or not access.relation.is_single_valued():
                 continue
             walked = _walked(scop, s, access)
             if walked is not None:
@@ -101,7 +101,7 @@ def _walked(scop: Scop, statement: Statement, access: Access) -> tuple[int, int]
     """(depth, number) of a loop that walks over rows of an array from one element to the next, and the elements of the
     longest of its rows that the loop leaves; None: the loops are those of the rows."""
     array = scop.arrays[access.array]
-    if not array.linear or None in array.shape[1:] or not access.relation.is_single_valued():
+    if not array.linear or None in array.shape[1:]:
         return None
     functions = isl.components(access.relation.as_pw_multi_aff())
     if not any(isl.divisors(aff) for function in functions for _, aff in isl.pieces(function)):
@@ -137,8 +137,8 @@ def _alike(scop: Scop, loops: Collection[Loop]) -> list[Loop]:
     subscripts: dict[tuple[str, int], set[Loop]] = {}
     for s in scop.statements:
         for access in s.accesses:
-            if not access.exact:
-                continue
+            if not access.exact or not access.relation.is_single_valued():
+                continue  # a statement that is kept as it is written touches many elements at once
             for dim, function in enumerate(isl.components(access.relation.as_pw_multi_aff())):
                 for depth, name in enumerate(s.iterators):
                     here = isl.PwAff.from_aff(isl.coordinate(s.domain, name)).intersect_domain(function.domain())

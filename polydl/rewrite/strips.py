@@ -81,8 +81,10 @@ def _is_over_tiles(statement: Statement, depth: int, gone: Sequence[str]) -> boo
     nothing else is made of it: an element of each tile would be `c[i / 32]` afterwards."""
     if not isinstance(statement.body, Assignment) or depth + 1 == statement.depth:
         return False
-    exact = [a.relation.as_pw_multi_aff() for a in statement.accesses if a.exact]
-    functions = [one for access in exact for one in isl.components(access)]
+    exact = [a.relation for a in statement.accesses if a.exact]
+    if not all(relation.is_single_valued() for relation in exact):
+        return False
+    functions = [one for relation in exact for one in isl.components(relation.as_pw_multi_aff())]
     functions += [one.value for one in affine_values(statement.body.value)]
     if any(isl.uses(one, depth) for one in functions):
         return False

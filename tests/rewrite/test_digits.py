@@ -113,3 +113,43 @@ def test_a_quotient_that_falls_is_right(place: str) -> None:
     expected = c + b @ a[rows]
     compiled(c, a, b)
     np.testing.assert_array_equal(c, expected)
+
+
+KEPT = """long f(int a[restrict 6], int b[restrict 6])
+{
+    long s = 0;
+    for (int i = 0; i < 6; i++)
+        s += a[i / 2];
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 6; j++) {
+            if (b[j] < 0)
+                break;
+            b[j] = a[i];
+        }
+    return s;
+}
+"""
+
+
+def test_a_kept_statement_beside_a_quotient_is_left_alone() -> None:
+    """What it touches is no function of the loops around."""
+    scop = scop_of(KEPT)
+    assert any(not access.relation.is_single_valued() for s in scop.statements for access in s.accesses)
+    assert {name for step in steps(scop) for name, *_ in step.rewrite.places} <= {"S0"}
+
+
+TILED = """void f(int p[restrict 65], int x[restrict 64], double v[restrict 999], double y[restrict 64])
+{
+    for (int ii = 0; ii < 64; ii += 16)
+        for (int i = ii; i < ii + 16; i++) {
+            double s = 0;
+            for (int k = p[i]; k < p[i + 1]; k++)
+                s += v[k];
+            y[i] = s;
+        }
+}
+"""
+
+
+def test_tiles_around_rows_that_data_bound() -> None:
+    assert canonical(scop_of(TILED)).scop.statements

@@ -1,0 +1,236 @@
+"""Random programs through polydl in processes that stay alive, with what was found shrunk to small programs."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import queue
+import random
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from tests.fuzz.choices import shrunk
+from tests.fuzz.programs import Program
+from tests.fuzz.reduction import reduced
+from tests.fuzz.whole_programs import program
+from tests.fuzz.written import REFERENCE, Fault, Member, Refused, cases_of, checked, compiled, texts_of
+
+BATCH = 16
+"""Programs that are compiled as one file."""
+STUCK = 240.0
+"""Seconds after which a process that says nothing is replaced."""
+SHRINKING = 90.0
+"""Seconds for a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fault with the program that shows it."""
+
+    seed: int
+    fault: Fault
+    text: str
+    choices: Sequence[int]
+    features: tuple[str, ...]
+    lines: int
+
+
+@dataclass
+class Tally:
+    """What was done."""
+
+    programs: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    undefined: list[int] = field(default_factory=list)
+    """Seeds of programs that are not free of undefined behaviour: faults of the generator."""
+    texts: int = 0
+    """Functions that polydl wrote."""
+    calls: int = 0
+    pairs: Counter[str] = field(default_factory=Counter)
+    found: list[Found] = field(default_factory=list)
+    stuck: list[int] = field(default_factory=list)
+    """First seeds of batches that did not end."""
+
+
+def batch(seeds: Sequence[int], folder: Path, tally: Tally, without: Collection[str] = ()) -> list[tuple[int, Fault]]:
+    """Put the programs of some seeds through polydl; what went wrong with which."""
+    members, faults = [], []
+    for seed in seeds:
+        made, _ = program(random.Random(seed), without)
+        tally.programs += 1
+        tally.pairs[" ".join(sorted(made.features))] += 1
+        mark = f"_{seed}"
+        try:
+            members.append(Member(made, seed, mark, texts_of(made, mark, folder / f"p{mark}.c", seed)))
+        except Refused as error:
+            tally.refused[_reason(str(error))] += 1
+        except Exception:  # noqa: BLE001  (finding these is the purpose; each is reported)
+            faults.append((seed, Fault("traceback", "reading or writing", traceback.format_exc(limit=-3))))
+    if not members:
+        return faults
+    for member, text, verdict in checked(members, folder):
+        tally.texts += 1
+        tally.calls += len(cases_of(member.program, text, member.number))
+        if isinstance(verdict, Fault):
+            faults.append((member.number, verdict))
+        elif verdict.kind == "undefined":
+            tally.undefined.append(member.number)
+    return faults
+
+
+def _reason(message: str) -> str:
+    """Of a refusal, without places and names."""
+    first = message.partition("error: ")[2] or message
+    return first.splitlines()[0].split("'")[0].split(":")[0].strip()
+
+
+def again(made: Program, seed: int, folder: Path, fault: Fault) -> Fault | None:
+    """The fault of this kind that a program still shows, with the texts and cases of the seed."""
+    whole = compiled([made.called("_0")], REFERENCE, folder / "whole.so")
+    if whole:
+        return None
+    try:
+        texts = texts_of(made, "_0", folder / "shrunk.c", seed, fault.how)
+    except Refused:
+        return None
+    except Exception:  # noqa: BLE001
+        there = Fault("traceback", fault.how, traceback.format_exc(limit=-3))
+        return there if fault.kind == "traceback" else None
+    if fault.kind == "traceback" or not texts:
+        return None
+    for _, _, verdict in checked([Member(made, seed, "_0", texts)], folder):
+        if isinstance(verdict, Fault) and verdict.kind == fault.kind:
+            return verdict
+    return None
+
+
+def smallest(seed: int, fault: Fault, folder: Path, seconds: float, without: Collection[str] = ()) -> Found:
+    """The fault with the smallest program found for it: of the choices that make it first, then of its text."""
+    made, choices = program(random.Random(seed), without)
+    best, features = fault, made.features
+
+    def fails(candidate: Program) -> bool:
+        nonlocal best, made
+        there = again(candidate, seed, folder, fault)
+        if there is not None:
+            best, made = there, candidate
+        return there is not None
+
+    if seconds:
+        choices = shrunk(choices, lambda candidate: fails(program(candidate, without)[0]), seconds / 2)
+        made = program(choices, without)[0]
+        reduced(made.text, lambda text: fails(replace(made, text=text)), seconds / 2)
+    text = made.called("")
+    return Found(seed, best, text, choices, features, len(text.splitlines()))
+
+
+def write(found: Found, folder: Path) -> Path:
+    """Keep a fault: the program, and beside it what repeats it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{found.seed}.c"
+    case = found.fault.case
+    path.write_text(found.text)
+    data = {**asdict(found), "case": None if case is None else asdict(case), "text": str(path)}
+    path.with_suffix(".json").write_text(json.dumps(data, indent=1, default=str) + "\n")
+    return path
+
+
+def work(
+    first: int, step: int, end: float, shrinking: float, without: Collection[str], said: multiprocessing.Queue[object]
+) -> None:
+    """A worker: batches of seeds until the time is over. It says what it begins and what became of it."""
+    import polydl.pipeline  # noqa: F401  (imports are nobody's time)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with tempfile.TemporaryDirectory(prefix="polydl-fuzz-") as folder:
+        while time.monotonic() < end:
+            said.put(("begun", first))
+            tally = Tally()
+            for number, (seed, fault) in enumerate(batch(range(first, first + BATCH), Path(folder), tally, without)):
+                left = min(shrinking, max(0.0, end - time.monotonic() + shrinking / 3)) if number < 2 else 0.0
+                said.put(("shrinking", seed))
+                tally.found.append(smallest(seed, fault, Path(folder), left, without))
+            said.put(("done", tally))
+            for path in Path(folder).iterdir():
+                path.unlink()
+            first += step * BATCH
+
+
+def run(
+    seconds: float, seed: int, jobs: int, out: Path | None, shrinking: float = SHRINKING, without: Collection[str] = ()
+) -> Tally:
+    """Fuzz for so many seconds with `jobs` processes; what was found is written to `out`."""
+    end = time.monotonic() + seconds
+    spawn = multiprocessing.get_context("spawn")
+    total, begun = Tally(), time.monotonic()
+    said = [spawn.Queue() for _ in range(jobs)]
+    firsts = [seed + job * BATCH for job in range(jobs)]
+    workers = [
+        spawn.Process(target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])) for job in range(jobs)
+    ]
+    heard = [time.monotonic()] * jobs
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers) or any(not one.empty() for one in said):
+        for job, one in enumerate(said):
+            try:
+                word, what = one.get(timeout=0.5)
+            except queue.Empty:
+                if workers[job].is_alive() and time.monotonic() - heard[job] < STUCK:
+                    continue
+                if workers[job].is_alive() or workers[job].exitcode:
+                    total.stuck.append(firsts[job])
+                    print(f"a batch did not end: seeds {firsts[job]} to {firsts[job] + BATCH - 1}", flush=True)
+                    workers[job].kill()
+                    workers[job].join()
+                    firsts[job] += jobs * BATCH
+                    if time.monotonic() < end:
+                        said[job] = spawn.Queue()
+                        workers[job] = spawn.Process(
+                            target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])
+                        )
+                        workers[job].start()
+                        heard[job] = time.monotonic()
+                continue
+            heard[job] = time.monotonic()
+            if word == "begun":
+                firsts[job] = what
+            elif word == "done":
+                _add(total, what, out)
+                hours = (time.monotonic() - begun) / 3600
+                print(
+                    f"{total.programs} programs ({total.programs / hours:.0f} an hour), {total.texts} functions, "
+                    f"{total.calls} calls, {total.refused.total()} refused, {len(total.undefined)} undefined, "
+                    f"{len(total.found)} faults", flush=True,
+                )  # fmt: skip
+    return total
+
+
+def _add(total: Tally, more: Tally, out: Path | None) -> None:
+    total.programs += more.programs
+    total.texts += more.texts
+    total.calls += more.calls
+    total.refused += more.refused
+    total.pairs += more.pairs
+    total.undefined += more.undefined
+    for found in more.found:
+        total.found.append(found)
+        print(report(found), flush=True)
+        if out is not None:
+            write(found, out)
+
+
+def report(found: Found) -> str:
+    """One line."""
+    case, fault = found.fault.case, found.fault
+    where = f" at {dict(case.sizes)}, {case.filling}, {case.threads} threads" if case is not None else ""
+    said = fault.detail.strip().splitlines()[-1] if fault.detail else ""
+    return (
+        f"seed {found.seed} ({' '.join(found.features)}, {found.lines} lines): {fault.kind}, {fault.how}{where}: {said}"
+    )
