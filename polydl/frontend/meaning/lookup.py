@@ -321,6 +321,15 @@ class Lookup(Symbols):
             self.walked.symbols.setdefault(name, found)
         return found
 
+    def array_of(self, name: str) -> str | None:
+        """The array that a pointer of the region leads into; None of other names."""
+        known = self.pointers.get(name)
+        return known.place[0].name if known is not None and self.scope.find(name) is known.symbol else None
+
+    def is_stored(self, name: str) -> bool:
+        """Whether the region may store to what an array or pointer leads to."""
+        return bool({name, self.array_of(name)} & self.settings.stored)
+
     def pure(self, name: str) -> ElementType | None:
         """Result type of a function without side effects; None for others."""
         return result_type(name, self.settings.unit, self.scope)
