@@ -109,9 +109,8 @@ def _each(condition: Node, items: Sequence[Node], state: State) -> tuple[Node, .
     made: list[Node] = []
     memory = state.memory(condition, *items)
     for item in items:
-        if any(
-            memory.touches(condition, memory.place(one.lvalue)) for one in made if isinstance(one, c_ast.Assignment)
-        ):
+        stored = (memory.place(one.lvalue) for one in made if isinstance(one, c_ast.Assignment))
+        if any(memory.touches(condition, place) for place in stored):
             return ()
         several = _choices(c_ast.If(copy.deepcopy(condition), item, None, item.coord), state)
         if not several or not all(isinstance(one, c_ast.Assignment) for one in several):

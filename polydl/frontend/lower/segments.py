@@ -123,7 +123,8 @@ def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list
     if not isinstance(value, c_ast.ArrayRef) or not users:
         return None
     memory = state.memory(*items)
-    if any(one.objects is None or any(map(state.is_stored, one.objects)) for one in memory.read(value)):
+    read = [memory.place(one).objects for one in nodes(value) if isinstance(one, c_ast.ArrayRef)]
+    if any(objects is None or any(map(state.is_stored, objects)) for objects in read):
         return None
     changed = {name for one in others for name in assigned_names(one)}
     heads_alone = all(
@@ -207,9 +208,8 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     memory = state.memory(loop.node)
     tables = [part.subscript for part in nodes(step) if isinstance(part, c_ast.ArrayRef)]
     ends = [part for one in loops for part in (one.init, one.cond) if part is not None]
-    if any(
-        memory.touches(part, memory.place(place)) for part in (bounds.first, bounds.last, *declared, *tables, *ends)
-    ):
+    again = (bounds.first, bounds.last, *declared, *tables, *ends)
+    if any(memory.touches(part, memory.place(place)) for part in again):
         return None
     return _Sum(tuple(around), tuple(inside), step, bounds.counter, bounds.first, bounds.past)
 
@@ -226,7 +226,8 @@ def _step(
         if value is None:
             return None
         assert isinstance(one, c_ast.Decl)
-        declared.append(value)
+        pointer = isinstance(one.type, c_ast.PtrDecl)  # of what it points to nothing is read yet
+        declared += [n.subscript for n in nodes(value) if isinstance(n, c_ast.ArrayRef)] if pointer else [value]
         known[one.name] = replaced(value, known)
     match last:
         case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl(name=name)])):
