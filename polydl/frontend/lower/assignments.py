@@ -104,7 +104,7 @@ class Assignments(State):
             if name in self.undecided:
                 if not self.in_black_box:
                     return name
-            elif name in (self.settings.stored if found.levels else self.settings.changed):
+            elif self.is_stored(name) if found.levels else name in self.settings.changed:
                 return name
         return None
 

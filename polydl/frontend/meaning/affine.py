@@ -108,6 +108,10 @@ class Symbols:
         found = self.scope.find(name)
         return None if found is None or found.integer is None else (found.integer, True)
 
+    def ahead(self) -> bool:
+        """Whether values are asked for that may never be reached: what wraps around is noted, and taken not to."""
+        return False
+
     def grant(self, what: str) -> None:
         """Note what is taken for granted of sizes, for people; empty: what goes without saying."""
 
@@ -325,15 +329,19 @@ class Evaluator:
         ctype, kept = value.ctype, replace(value, wrapped=False)
         wide = ctype.bits >= I32.bits
         if value.pw is None:
+            if self.symbols.ahead():
+                return kept
             if self.symbols.strict or not wide:
                 raise self._wraps(Fit.BEYOND, ctype, node)
             self._take(ctype, node)
             return kept
         names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
-        known = {name: found for name in names if (found := self.symbols.variable(name)) is not None}
-        types = {name: own for name, (own, _) in known.items()}
+        known = {name: own for name in names if (own := self.symbols.variable(name)) is not None}
+        types = {name: type_ for name, (type_, _) in known.items()}
         sizes = frozenset(name for name, (_, size) in known.items() if size)
         found = fit(value.pw, ctype, where, types, sizes, subscript=subscript)
+        if found is not Fit.SURE and self.symbols.ahead():
+            return kept
         if found is Fit.BELOW and ctype.unsigned:
             self.wraps.append((where.intersect(value.pw.lt_set(constant_aff(0))), where))
         if found is Fit.TAKEN and not self.symbols.strict:
