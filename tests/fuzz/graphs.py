@@ -199,7 +199,7 @@ def _written(values: Sequence[torch.Tensor], draw: random.Random) -> tuple[str, 
 def drawn(seed: int) -> Graph:
     """The graph of a seed."""
     draw = random.Random(seed)
-    shape = tuple(draw.choice((1, 2, 3, 4, 5, 7, 8, 17, 33)) for _ in range(draw.randint(1, 3)))
+    shape = tuple(draw.choice((1, 2, 3, 4, 5, 7, 8, 17, 33, 64)) for _ in range(draw.randint(1, 3)))
     main = draw.choice((*INTEGERS, *FLOATS))
     made = []
     for _ in range(draw.randint(1, 3)):
