@@ -370,18 +370,17 @@ class Statements(Initialisers):
         self._early = []
         named = self.parameters(node.decl.type)
         codes = [f"p{number}" for number in range(len(named))]
-        with self.inner_scope():
-            with self.block(f"def f({', '.join(codes)}):"):
-                start = len(self.lines)
-                self.emit(f"S[0] -= {1 + weight(node.body)}")
-                self.emit(f"if S[0] < 0: out_of_steps({self.at(node)})")
-                for code, (name, one) in zip(codes, named, strict=True):
-                    self._parameter(name, self.adjusted(one), code, one)
-                with_ends = len(self.lines)
-                for one in node.body.block_items or ():
-                    self.statement(one)
-                if self._automatic:
-                    self._guarded(start, with_ends)
+        with self.inner_scope(), self.block(f"def f({', '.join(codes)}):"):
+            start = len(self.lines)
+            self.emit(f"S[0] -= {1 + weight(node.body)}")
+            self.emit(f"if S[0] < 0: out_of_steps({self.at(node)})")
+            for code, (name, one) in zip(codes, named, strict=True):
+                self._parameter(name, self.adjusted(one), code, one)
+            with_ends = len(self.lines)
+            for one in node.body.block_items or ():
+                self.statement(one)
+            if self._automatic:
+                self._guarded(start, with_ends)
 
     def _guarded(self, start: int, body: int) -> None:
         """End the lives of automatic objects when the function is left."""

@@ -246,5 +246,3 @@ def test_what_has_no_end_that_is_known_stays_assumed(tmp_path: Path) -> None:
 def test_numbers_of_bytes_cannot_overflow(terms: dict[tuple[str, ...], int], text: str) -> None:
     """An `int` is never added to, or multiplied by, another one."""
     assert in_bytes(terms, "s") == text
-
-
