@@ -16,7 +16,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, integer, items
 from polydl.frontend.lower.member_nodes import renamed
 from polydl.frontend.lower.upward_loops import Bounds, is_fetch
 from polydl.frontend.meaning.liveness import stored_names
-from polydl.frontend.meaning.places import Memory
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import mentions, nodes
 
 AT_A_TIME = 4

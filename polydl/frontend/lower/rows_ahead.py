@@ -28,7 +28,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, integer, items
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.upward_loops import PREFETCH, Bounds, bounds_of, counts_along, is_still
 from polydl.frontend.meaning.liveness import assigned_names
-from polydl.frontend.meaning.places import Memory
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.segment_ends import AHEAD, END, LINE_BYTES, MOST_LINES
 from polydl.model.types import ElementType

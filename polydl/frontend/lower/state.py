@@ -15,7 +15,7 @@ from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import replaced
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop, Walked
 from polydl.frontend.meaning.lookup import Lookup, Settings
-from polydl.frontend.meaning.places import Memory
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.pragmas import Pragma

@@ -13,7 +13,7 @@ from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, text_of, type_named
 from polydl.frontend.lower.jammed_entries import jammed
 from polydl.frontend.lower.upward_loops import Bounds, bounds_of, counts_along, is_pure, is_still
-from polydl.frontend.meaning.places import Memory
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.combiners import Regrouping, of_assignment
 from polydl.model.types import F32, F64, ElementType
