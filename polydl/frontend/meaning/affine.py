@@ -21,7 +21,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType, OtherType
-from polydl.frontend.meaning.integer_ranges import Fit, computed_in_long, fit, least
+from polydl.frontend.meaning.integer_ranges import Fit, counted, fit, least
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
@@ -369,14 +369,14 @@ class Evaluator:
             hint = "use a wider type, or state what is known with '#pragma polydl assume(...)'"
         return NotAffine(why, node, hint=hint, topic="integers", wraps=found is Fit.BEYOND)
 
-    def in_long(self, value: Value, where: isl.Set) -> bool:
-        """Whether a `long` holds a value as it is before it is taken modulo 2^bits."""
+    def is_counted(self, value: Value, where: isl.Set) -> bool:
+        """Whether integers with which the output counts hold a value before it is taken modulo 2^bits."""
         if value.pw is None:
             return False
         names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
         known = {name: self.symbols.variable(name) for name in names}
         sizes = frozenset(name for name, found in known.items() if found is None or found[1])
-        return computed_in_long(value.pw, where, sizes)
+        return counted(value.pw, value.ctype, where, sizes)
 
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)
