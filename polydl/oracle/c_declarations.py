@@ -191,9 +191,7 @@ class Declarations(Writer):
         if known is not None:
             return known
         present = self.scope.tags.get(tag)
-        record = (
-            present if isinstance(present, Record) and present.members is None else self._new_record(tag, union)
-        )
+        record = present if isinstance(present, Record) and present.members is None else self._new_record(tag, union)
         self.records[id(node)] = record
         members: list[tuple[str | None, CType]] = []
         for one in node.decls:

@@ -220,8 +220,15 @@ def _modf(code: str) -> Callable[..., float]:
 def _table() -> dict[str, Known]:
     known = _mathematics()
 
-    def add(name: str, returns: CType, parameters: tuple[CType, ...], python: Callable[..., Any], *, placed: bool = True,
-            variadic: bool = False) -> None:
+    def add(
+        name: str,
+        returns: CType,
+        parameters: tuple[CType, ...],
+        python: Callable[..., Any],
+        *,
+        placed: bool = True,
+        variadic: bool = False,
+    ) -> None:
         known[name] = Known(Function(returns, parameters, variadic, prototype=True), python, placed)
 
     add("memcpy", POINTER, (POINTER, POINTER, ULONG), _memcpy)
@@ -256,8 +263,13 @@ def _table() -> dict[str, Known]:
         add(f"modf{suffix}", real, (real, PointerTo(real)), _modf(real.code))
     add("prefetch", VOID, (POINTER,), lambda *_: None, placed=False, variadic=True)
     add("assume_aligned", POINTER, (POINTER, ULONG), lambda pointer, *_: pointer, placed=False, variadic=True)
-    for name, value in (("omp_get_thread_num", 0), ("omp_get_max_threads", 1), ("omp_get_num_threads", 1),
-                        ("omp_in_parallel", 0), ("omp_get_num_procs", 1)):
+    for name, value in (
+        ("omp_get_thread_num", 0),
+        ("omp_get_max_threads", 1),
+        ("omp_get_num_threads", 1),
+        ("omp_in_parallel", 0),
+        ("omp_get_num_procs", 1),
+    ):
         add(name, INT, (), lambda value=value: value, placed=False)
     return known
 

@@ -223,7 +223,7 @@ class Obj:
         size = len(data)
         self.check(offset, size, node, write=True, alignment=alignment)
         if offset < 0:
-            for number, byte in enumerate(data[: -offset]):
+            for number, byte in enumerate(data[:-offset]):
                 self.below[-offset - number - 1] = byte
         first = max(0, offset)
         self.data[first : max(0, offset + size)] = data[first - offset :]

@@ -38,9 +38,7 @@ _SPELLINGS = {
     "_Thread_local": "",
     "__thread": "",
 }
-_BEFORE = (
-    "typedef char *polydl_va_list; typedef unsigned __int128 __uint128_t;"
-)
+_BEFORE = "typedef char *polydl_va_list; typedef unsigned __int128 __uint128_t;"
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MARKER = re.compile(r'#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"([ \d]*)')
@@ -176,7 +174,7 @@ def _attribute(text: str, before: str) -> str:
     for one in parts:
         name = one.strip().split("(")[0].strip().strip("_")
         if name == "vector_size" or (of_type and name in ("packed", "aligned")):
-            kept.append(f"gnu::{name}{one.strip()[one.strip().find('('):] if '(' in one else ''}")
+            kept.append(f"gnu::{name}{one.strip()[one.strip().find('(') :] if '(' in one else ''}")
     spelled = f"[[{', '.join(kept)}]]" if kept else ""
     newlines = text.count("\n")
     return spelled + " " * max(0, len(text) - len(spelled) - newlines) + "\n" * newlines
@@ -242,8 +240,6 @@ def _standard(text: str) -> str:
 def _declarator(before: str) -> bool:
     """Whether `asm` after this text names a symbol: it stands behind a declarator at the outermost level."""
     return before.count("{") == before.count("}")
-
-
 
 
 def _reals(text: str) -> str:

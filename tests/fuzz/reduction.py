@@ -48,6 +48,8 @@ def reduced(text: str, fails: Callable[[str], bool], seconds: float) -> str:
         for piece in pieces(best):
             if piece[1] > len(best) or piece not in pieces(best):
                 continue
-            if better(best[: piece[0]] + best[piece[1] :]) or (piece[1] - piece[0] > 2 and better(best[: piece[0]] + inner(best, piece) + best[piece[1] :])):
+            if better(best[: piece[0]] + best[piece[1] :]) or (
+                piece[1] - piece[0] > 2 and better(best[: piece[0]] + inner(best, piece) + best[piece[1] :])
+            ):
                 again = True
     return "\n".join(best) + "\n"

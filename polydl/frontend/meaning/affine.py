@@ -518,7 +518,9 @@ def _modulo(value: Value) -> Value:
     if not value.ctype.unsigned:
         return value
     constant = value.constant
-    return replace(value, wrapped=True) if constant is None else number(constant % (value.ctype.maximum + 1), value.ctype)
+    return (
+        replace(value, wrapped=True) if constant is None else number(constant % (value.ctype.maximum + 1), value.ctype)
+    )
 
 
 def _polynomial(value: Value) -> Value:
