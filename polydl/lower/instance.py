@@ -32,13 +32,24 @@ from polydl.lower.ctree import (
 from polydl.model import isl
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary as BinaryOfModel
-from polydl.model.expr import Call, Conditional, Load, every_part, loads
+from polydl.model.expr import (
+    AffineValue,
+    Call,
+    Conditional,
+    Convert,
+    Gather,
+    Load,
+    constant_number,
+    every_part,
+    loads,
+    on_operands,
+)
 from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.segment_ends import AHEAD, END, end_of_rows, entries_ahead, is_far
 from polydl.model.strides import ByExtents
-from polydl.model.types import C64, F32, F64, ElementType, Kind
+from polydl.model.types import C64, F32, F64, I32, I64, U32, ElementType, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +212,32 @@ def sides(statement: Statement, body: Assignment, at: Place, product: Product = 
             return Item(found.name, tuple(subscripts))
         return _at_place(found, outer, place, place.value if isinstance(place, Int) else -1)
 
-    return load(body.target), of_body(body.value, load, chosen, at.affine, at.c.helpers.function, product)
+    def element(access: int) -> ElementType:
+        return at.arrays[statement.accesses[access].array].element
+
+    value = _in_int(body, element)
+    return load(body.target), of_body(value, load, chosen, at.affine, at.c.helpers.function, product)
+
+
+def _in_int(body: Assignment, element: Callable[[int], ElementType]) -> ExprOfModel:
+    """The value of an assignment, with casts of what iterators give where C converts an `int` to `unsigned`: the loops
+    may count in `long`, and `unsigned` beside `long` does not wrap. `element`: the type of what an access reads."""
+    value, result = explicit(body.value, element)
+    with_target = body.op != "=" and result is I32 and element(body.target) is U32
+    wraps = with_target or any(
+        isinstance(one, Convert) and one.target is U32 and one.source is I32 for one in every_part(value)
+    )
+    return _cast(body.value) if wraps else body.value
+
+
+def _cast(value: ExprOfModel) -> ExprOfModel:
+    match value:
+        case AffineValue():
+            return value if constant_number(value) is not None else Convert(I64, I32, value)
+        case Gather() | Convert(_, _, AffineValue()):
+            return value
+        case _:
+            return on_operands(value, _cast)
 
 
 def finite(statement: Statement, body: Assignment, at: Place) -> Finite | None:

@@ -47,7 +47,8 @@ def value_pairs(found: Symbol, wanted: e.Expr) -> list[Pair] | None:
         case e.Load(access):
             return None if isinstance(found, Chosen) else [(access, found)]
         case e.AffineValue(value):
-            made = whole(found)
+            cast = isinstance(found, Operation) and found.name == conversion(I32.name)
+            made = whole(found.operands[0] if isinstance(found, Operation) and cast else found)
             return [(value, Integer(made))] if made is not None else None
         case e.Gather(e.Load(access), subscripts):
             if not isinstance(found, Chosen) or len(found.subscripts) != len(subscripts):
