@@ -24,8 +24,29 @@ INTEGERS = {
 }
 REALS = ("float", "double")
 HALF = "_Float16"
-CONSTANTS = "0 1 2 3 7 31 32 63 100 255 256 65535 2147483647 2147483648 4294967295u 1u 40u 5l 3ul 0x7fffffffffffffff".split()
-REAL_CONSTANTS = "0.5 1.5f 0.1f 0.1 3.0 1e10f 1e300 16777217.0f 2.5e-3".split()
+CONSTANTS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "31",
+    "32",
+    "63",
+    "100",
+    "255",
+    "256",
+    "65535",
+    "2147483647",
+    "2147483648",
+    "4294967295u",
+    "1u",
+    "40u",
+    "5l",
+    "3ul",
+    "0x7fffffffffffffff",
+]
+REAL_CONSTANTS = ["0.5", "1.5f", "0.1f", "0.1", "3.0", "1e10f", "1e300", "16777217.0f", "2.5e-3"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +67,9 @@ def value_of(kind: str, chance: random.Random) -> int | float:
     if kind in INTEGERS:
         least, most = INTEGERS[kind]
         small = [value for value in (-3, -1, 0, 1, 2, 5, 40) if least <= value <= most]
-        return chance.choice([chance.choice(small), chance.choice((least, most, most - 1)), chance.randint(least, most)])
+        return chance.choice(
+            [chance.choice(small), chance.choice((least, most, most - 1)), chance.randint(least, most)]
+        )
     if kind == HALF:
         return chance.choice((0.0, -0.0, 1.0, 0.0999755859375, -3.5, 2048.0, 65504.0, 6e-8 * 0 + 2.0**-24))
     values = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 1e9, -1e10, 2.0**31, 16777216.0, 1e-40, float("inf"), float("nan"), 1e30)
@@ -164,7 +187,9 @@ class Generator:
 
     def statement(self, depth: int) -> list[str]:
         self.fresh_statement()
-        kind = self.pick(("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1))
+        kind = self.pick(
+            ("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1)
+        )
         if kind == "assign":
             name = self.changeable()
             if name is None:
