@@ -73,8 +73,9 @@ class Calls(Expressions):
         return ", ".join(self.single(value) for value in values)
 
     def _arguments(self, kind: Function, nodes: list[c_ast.Node], node: c_ast.Node) -> list[Value]:
-        if kind.prototype and (len(nodes) < len(kind.parameters) or (len(nodes) > len(kind.parameters)
-                                                                     and not kind.variadic)):
+        if kind.prototype and (
+            len(nodes) < len(kind.parameters) or (len(nodes) > len(kind.parameters) and not kind.variadic)
+        ):
             raise self.refuse(f"{len(nodes)} arguments for {len(kind.parameters)} parameters", node)
         found = []
         for number, one in enumerate(nodes):
@@ -95,8 +96,10 @@ class Calls(Expressions):
         name = self.fresh()
         self.emit(f"{name} = {code}")
         self.emit(f"if {name} is None: no_result({self.at(node)})")
-        return self.spread(name, returns, effects) if isinstance(returns, PointerTo) else Value(
-            returns, name, effects=effects
+        return (
+            self.spread(name, returns, effects)
+            if isinstance(returns, PointerTo)
+            else Value(returns, name, effects=effects)
         )
 
     def _of_library(self, name: str, arguments: list[c_ast.Node], node: c_ast.Node) -> Value:

@@ -255,7 +255,9 @@ class Expressions(Places):
         found = []
         if effects.writes:
             for one in (*effects.reads, *effects.writes):
-                found += [part for part in (one.obj, one.offset) if part is not None and re.fullmatch(r"t\d+[of]?", part)]
+                found += [
+                    part for part in (one.obj, one.offset) if part is not None and re.fullmatch(r"t\d+[of]?", part)
+                ]
         return found
 
     def _of_TernaryOp(self, node: c_ast.TernaryOp) -> Value:  # noqa: N802
@@ -330,8 +332,11 @@ class Expressions(Places):
         for one in node.exprs[:-1]:
             effects = effects + self.value(one).effects.ended()
         last = self.value(node.exprs[-1])
-        return replace(last, effects=Effects(effects.reads + last.effects.reads, effects.done + last.effects.done,
-                                             last.effects.pending), constant=None if effects.writes else last.constant)
+        return replace(
+            last,
+            effects=Effects(effects.reads + last.effects.reads, effects.done + last.effects.done, last.effects.pending),
+            constant=None if effects.writes else last.constant,
+        )
 
     def _of_Cast(self, node: c_ast.Cast) -> Value:  # noqa: N802
         kind = self.type_of(node.to_type)
@@ -346,6 +351,7 @@ class Expressions(Places):
         kind = self.type_of_value(node.expr)
         otherwise = None
         for one in node.associations:
+            assert isinstance(one, c_ast.GenericAssociation)
             if one.type is None:
                 otherwise = one.expr
             elif self.type_of(one.type) == kind:

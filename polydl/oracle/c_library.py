@@ -46,12 +46,16 @@ _CTYPES: dict[CType, Any] = {
     LLONG: ctypes.c_longlong,
 }
 
-_ONE = (
-    "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt cbrt "
-    "fabs floor ceil trunc round roundeven rint nearbyint erf erfc tgamma lgamma j0 j1 y0 y1"
-).split()
-_TWO = "pow fmod atan2 hypot fmin fmax fdim copysign nextafter remainder".split()
-_TO_LONG = "lround lrint".split()
+_TRIGONOMETRY = ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
+_ONE = [
+    *_TRIGONOMETRY,
+    *(f"a{name}" for name in _TRIGONOMETRY),
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "logb", "sqrt", "cbrt"),
+    *("floor", "ceil", "trunc", "round", "roundeven", "rint", "nearbyint"),
+    *("erf", "erfc", "tgamma", "lgamma", "j0", "j1", "y0", "y1"),
+]
+_TWO = ["pow", "fmod", "atan2", "hypot", "fmin", "fmax", "fdim", "copysign", "nextafter", "remainder"]
+_TO_LONG = ["lround", "lrint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +224,15 @@ def _modf(code: str) -> Callable[..., float]:
 def _table() -> dict[str, Known]:
     known = _mathematics()
 
-    def add(name: str, returns: CType, parameters: tuple[CType, ...], python: Callable[..., Any], *, placed: bool = True,
-            variadic: bool = False) -> None:
+    def add(
+        name: str,
+        returns: CType,
+        parameters: tuple[CType, ...],
+        python: Callable[..., Any],
+        *,
+        placed: bool = True,
+        variadic: bool = False,
+    ) -> None:
         known[name] = Known(Function(returns, parameters, variadic, prototype=True), python, placed)
 
     add("memcpy", POINTER, (POINTER, POINTER, ULONG), _memcpy)
@@ -256,8 +267,13 @@ def _table() -> dict[str, Known]:
         add(f"modf{suffix}", real, (real, PointerTo(real)), _modf(real.code))
     add("prefetch", VOID, (POINTER,), lambda *_: None, placed=False, variadic=True)
     add("assume_aligned", POINTER, (POINTER, ULONG), lambda pointer, *_: pointer, placed=False, variadic=True)
-    for name, value in (("omp_get_thread_num", 0), ("omp_get_max_threads", 1), ("omp_get_num_threads", 1),
-                        ("omp_in_parallel", 0), ("omp_get_num_procs", 1)):
+    for name, value in (
+        ("omp_get_thread_num", 0),
+        ("omp_get_max_threads", 1),
+        ("omp_get_num_threads", 1),
+        ("omp_in_parallel", 0),
+        ("omp_get_num_procs", 1),
+    ):
         add(name, INT, (), lambda value=value: value, placed=False)
     return known
 

@@ -133,8 +133,12 @@ class Places(Conversions):
         return Place(element, node, obj=base.obj, offset=total(base.offset, step), effects=effects)
 
     def _inside(self, index: Value, count: int | str | None, node: c_ast.Node, address: bool) -> None:
-        if count is None or (isinstance(index.constant, int) and isinstance(count, int) and index.constant >= 0
-                             and index.constant < count + address):
+        if count is None or (
+            isinstance(index.constant, int)
+            and isinstance(count, int)
+            and index.constant >= 0
+            and index.constant < count + address
+        ):
             return
         compared = "<=" if address else "<"
         self.emit(f"if not 0 <= {index.code} {compared} {count}: bad_index({index.code}, {count}, {self.at(node)})")
@@ -238,7 +242,9 @@ class Places(Conversions):
     def store(self, place: Place, value: Value, node: c_ast.Node, *, again: bool = False) -> Value:
         """Write a value that has the place's type; the value of the assignment, with the effects of all of it."""
         place = self.fixed(place)
-        effects = self.written(place, self.width(place), self.together(node, place.effects, value.effects), node, again=again)
+        effects = self.written(
+            place, self.width(place), self.together(node, place.effects, value.effects), node, again=again
+        )
         value = self._write(place, value, node)
         return value.after(effects)
 

@@ -38,9 +38,7 @@ _SPELLINGS = {
     "_Thread_local": "",
     "__thread": "",
 }
-_BEFORE = (
-    "typedef char *polydl_va_list; typedef unsigned __int128 __uint128_t;"
-)
+_BEFORE = "typedef char *polydl_va_list; typedef unsigned __int128 __uint128_t;"
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _MARKER = re.compile(r'#\s*(?:line\s+)?(\d+)\s+"((?:[^"\\]|\\.)*)"([ \d]*)')
@@ -176,7 +174,7 @@ def _attribute(text: str, before: str) -> str:
     for one in parts:
         name = one.strip().split("(")[0].strip().strip("_")
         if name == "vector_size" or (of_type and name in ("packed", "aligned")):
-            kept.append(f"gnu::{name}{one.strip()[one.strip().find('('):] if '(' in one else ''}")
+            kept.append(f"gnu::{name}{one.strip()[one.strip().find('(') :] if '(' in one else ''}")
     spelled = f"[[{', '.join(kept)}]]" if kept else ""
     newlines = text.count("\n")
     return spelled + " " * max(0, len(text) - len(spelled) - newlines) + "\n" * newlines
@@ -244,8 +242,6 @@ def _declarator(before: str) -> bool:
     return before.count("{") == before.count("}")
 
 
-
-
 def _reals(text: str) -> str:
     """Constants whose suffix pycparser does not know."""
     text = re.sub(r"\b([\d.]+(?:[eE][+-]?\d+)?)(?:f16|F16)\b", r"((_Float16)\1)", text)
@@ -257,9 +253,8 @@ def parsed(text: str) -> tuple[c_ast.FileAST, dict[str, Unsupported]]:
     pieces = _needed(_pieces(text))
     dropped: dict[str, Unsupported] = {}
     while True:
-        lines, starts = [], []
+        lines: list[str] = []
         for piece in pieces:
-            starts.append(len(lines))
             lines.append(f'# {piece.line} "{piece.file}"')
             lines.append(" " * (piece.column - 1) + _reals(_standard(piece.text)))
         types = " ".join(f"typedef float {name};" for name in _OWN_TYPES)
