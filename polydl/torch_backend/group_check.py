@@ -114,7 +114,8 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
 def _is_total(order: Sequence[fx.Node]) -> bool:
     """Whether operators are defined on all numbers: a conversion of a float that an integer does not hold is not, and
     PyTorch's quotient of the least integer and -1 ends the process. Where a NaN or a denormal goes in a product of
-    matrices depends on PyTorch's libraries (which pad with 0, or skip); so it does beside the border of resized images."""
+    matrices depends on PyTorch's libraries (which pad with 0, or skip), and so it does at the borders of resized
+    images."""
     for node in order:
         floats = any(one.is_floating_point for one in _types(node.all_input_nodes))
         if floats and isinstance(node.target, OpOverload) and _BY_LIBRARIES.search(node.target._schema.name):
