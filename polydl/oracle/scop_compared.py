@@ -21,10 +21,10 @@ from polydl.base.errors import Span
 from polydl.model import isl
 from polydl.model.scop import Scop, Storage
 from polydl.oracle import c_verdicts
-from polydl.oracle.given_arguments import Setting, arguments, has_integers
 from polydl.oracle.c_memory import Memory, Obj, Pointer
 from polydl.oracle.c_program import CProgram, parse
 from polydl.oracle.fillings import ladder
+from polydl.oracle.given_arguments import Setting, arguments, has_integers
 from polydl.oracle.interpreter import call, objects
 from polydl.oracle.region_marks import EVENT, MEMORY, NUMBERS, KeptText, Marked, kept_functions, marked
 from polydl.oracle.scop_memory import Copies, KeptRun, Objects, places
