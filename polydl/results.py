@@ -21,6 +21,7 @@ from polydl.lower.emit import Generated
 from polydl.measure import Measurement, Report, Status
 from polydl.measure.source_check import Checked
 from polydl.model.scop import Scop
+from polydl.model.touched import premises
 from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rank.shape_correction import Correction
@@ -321,7 +322,7 @@ class Optimized:
                 lines.append(f"other sizes: {loops}{self.other_sizes}")
                 if isinstance(self.other_sizes, EverySize) and self.other_sizes.proof is not None:
                     lines += [f"other sizes: {line}" for line in self.other_sizes.proof.lines()]
-        return [*lines, *(f"assumed: {assumption}" for assumption in self.ranking.scop.assumptions)]
+        return [*lines, *premises(self.ranking.scop)]
 
     def measurement(self, variant: str) -> Measurement:
         """The measurement of a variant. Raises KeyError."""

@@ -17,6 +17,7 @@ from polydl.locality.symbolic import working_sets as symbolic_working_sets
 from polydl.model.counting import Count
 from polydl.model.scop import Array, Scop
 from polydl.model.time import original_schedule
+from polydl.model.touched import asked as asked_of
 from polydl.schedule.timed import original_nest
 from polydl.target import Machine
 
@@ -76,6 +77,7 @@ class Analysis:
             ],
             "flow": [edge.to_data() for edge in self.flow.edges],
             "working_sets": [self._working_set(w) for w in self.working_sets],
+            "asked": list(asked_of(scop)),
             "assumptions": list(scop.assumptions),
         }
 

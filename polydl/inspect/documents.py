@@ -14,6 +14,7 @@ from polydl.inspect.operations import operations
 from polydl.inspect.size_curve_record import curve_json
 from polydl.inspect.sizes_in_words import ranges_data, sizes_data
 from polydl.model.scop import Scop
+from polydl.model.touched import asked as asked_of
 from polydl.rank.shape_correction import Correction
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.schedule.fused_scop import FusedScop
@@ -186,6 +187,7 @@ def _optimized_json(done: Optimized) -> dict[str, Any]:
         "proofs": {name: proof.to_data() for name, proof in done.proofs.items()},
         "proof_of_other_sizes": other.to_data() if other is not None else None,
         "given_up": list(done.ranking.given_up),
+        "asked": list(asked_of(done.ranking.scop)),
         "assumptions": list(done.ranking.scop.assumptions),
         "every_size": sizes_data(done) if done.tuned_sizes else None,
         "curve": curve_json(done.curve),

@@ -21,6 +21,7 @@ from polydl.inspect.size_curve_record import curve_rows, recorded_curve
 from polydl.inspect.sizes_in_words import at_lines, stands_for
 from polydl.measure import Status
 from polydl.model.counting import Count
+from polydl.model.touched import premises
 from polydl.rank.shape_correction import Correction
 from polydl.results import FuseResult, Optimized, OptimizeResult, Ranking
 from polydl.search.sizes.code import EverySize
@@ -129,8 +130,8 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
                 say(console, f"note: {name} not proved: {proof.reason}", "yellow")
         if isinstance(done.other_sizes, EverySize) and done.other_sizes.shown:
             say(console, done.other_sizes.shown)
-        for assumption in done.ranking.scop.assumptions:
-            say(console, f"assumed: {assumption}")
+        for text in premises(done.ranking.scop):
+            say(console, text)
         if done.report is not None:
             say(console, f"{done.ranking.scop.function}: {done.verdict}", "bold")
         if done.curve is not None:
@@ -236,8 +237,9 @@ def show_analyses(results: Sequence[Analysis]) -> None:
                 for access in statement[verb]:
                     say(console, f"    {verb} {access}")
         say(console, f"  parallel loops: {', '.join(data['parallel_loops']) or 'none'}")
-        for assumption in data["assumptions"]:
-            say(console, f"  assumed: {assumption}")
+        for kind, said in (("asked where it runs", data["asked"]), ("assumed", data["assumptions"])):
+            for text in said:
+                say(console, f"  {kind}: {text}")
         _table(console, "dependences", data["dependences"], ("kind", "array", "carried_by", "map"))
         if len(data["nests"]) > 1:
             rows = [{**edge, "kind": _kind_of(edge), "loops": _bound(edge["bound"])} for edge in data["flow"]]

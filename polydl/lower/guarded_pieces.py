@@ -12,7 +12,7 @@ from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
 from polydl.lower.ctree import Binary, Cast, Expr, Text, Unary
 from polydl.lower.emit import OTHER_SIZES, Generated, helper_texts, names_for
-from polydl.lower.order_checks import order_checks
+from polydl.lower.entry_checks import entry_checks, joined
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.isl.trees import condition, parametric_value
@@ -127,12 +127,12 @@ def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
     helpers = Helpers(names.prefix + OTHER_SIZES, set())
     c = FromIsl(helpers, lambda name: name, scop.unsigned)
     text = _text(choice, c)
-    ordered, checks = order_checks(scop)
+    asked, needed = entry_checks(narrowed.scop)
     some = expression(c(condition(narrowed.values)))
-    if ordered:
-        some = " && ".join([f"({some})", *ordered])
+    if asked:
+        some = joined([f"({some})", *(check.condition for check in asked)])
     prologue = [piece for code in codes_of(choice) for piece in code.prologue] + helper_texts(helpers, names)
-    prologue += checks
+    prologue += needed
     body = f"if ({some}) {{\n{text}\n}} else {{\n{original_text(scop)}\n}}"
     return Generated(tuple(dict.fromkeys(prologue)), body)
 

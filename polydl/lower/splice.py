@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polydl.lower.emit import Generated, protected
-from polydl.lower.order_checks import order_checks
+from polydl.lower.entry_checks import conditions, entry_checks, joined
 from polydl.lower.region import original_text
 from polydl.lower.row_pointers import on_rows
 from polydl.model.scop import Scop, Source
@@ -39,8 +39,7 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
             # Code that computes addresses, instead of naming members, knows how large an element is.
             subscripts = "[0]" * (array.subscripts - 1)
             values.append(f"sizeof({array.spelled}{subscripts}) == {array.members.bytes}")
-    ordered, _ = order_checks(scop)
-    sizes += ordered
+    sizes += conditions(scop)
     if otherwise and sizes:
         text, sizes = _either(sizes, text, otherwise, newline), []
     if values or sizes:
@@ -54,7 +53,7 @@ def guarded(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> 
 def for_parameters(scop: Scop, code: Generated) -> Generated:
     """Code behind the conditions on the function's parameters alone, for where macros are what they were."""
     asked = replace(scop, guards=tuple(g for g in scop.guards if not g.macro), expansions=(), conditions={})
-    return Generated((*order_checks(scop)[1], *code.prologue), guarded(asked, code.region, "\n", code.otherwise))
+    return Generated((*entry_checks(scop)[1], *code.prologue), guarded(asked, code.region, "\n", code.otherwise))
 
 
 def _with_views(scop: Scop, text: str, newline: str) -> str:
@@ -68,10 +67,10 @@ def _with_views(scop: Scop, text: str, newline: str) -> str:
     return newline.join([f"{pad}{{", *lines, *shifted, f"{pad}}}"])
 
 
-def _either(conditions: Sequence[str], text: str, otherwise: str, newline: str) -> str:
+def _either(asked: Sequence[str], text: str, otherwise: str, newline: str) -> str:
     pad = text[: len(text) - len(text.lstrip(" \t"))]
     braced = text[len(pad) :] if text.lstrip().startswith("{") else f"{{{newline}{text}{newline}{pad}}}"
-    return f"{pad}if ({' && '.join(conditions)}) {braced} else {{{newline}{otherwise}{newline}{pad}}}"
+    return f"{pad}if ({joined(asked, newline, pad)}) {braced} else {{{newline}{otherwise}{newline}{pad}}}"
 
 
 def _region_with_pragmas(scop: Scop) -> tuple[int, int]:
@@ -109,7 +108,7 @@ def splice(source: Source, replacements: Sequence[tuple[Scop, Generated | None]]
             continue
         generated = _told_apart(generated, helpers)
         code, own = on_rows(scop, generated.region, original_text(scop), newline)
-        asked = (*((_TEXT,) if scop.expansions else ()), *own, *order_checks(scop)[1])
+        asked = (*((_TEXT,) if scop.expansions else ()), *own, *entry_checks(scop)[1])
         prologue = dict.fromkeys((*asked, *generated.prologue, *generated.outside))
         fresh = [p for p in prologue if p not in seen]
         seen.update(prologue)

@@ -20,8 +20,9 @@ from polydl.measure.unit import passed_arrays
 from polydl.model.at_sizes import instances
 from polydl.model.bfloat16 import narrowed
 from polydl.model.combiners import SUM, of_assignment
+from polydl.model.expr import calls
 from polydl.model.scop import Assignment, Header, Scop, Storage
-from polydl.model.types import ElementType, Kind, element_type
+from polydl.model.types import ElementType, Kind, spelled
 from polydl.oracle.overlaps import Overlap, Pointer, overlaps
 
 MOST_INSTANCES = 3e7
@@ -66,10 +67,16 @@ class Subject:
         return not any("overlap" in assumption for scop in self.scops for assumption in scop.assumptions)
 
     @property
-    def sums(self) -> bool:
-        """Whether it adds to elements in loops, as far as is known."""
+    def zeros_open(self) -> bool:
+        """Whether the sign of a zero may be another one: of a sum that begins elsewhere, and of what fmax and fmin
+        choose (C11 F.10.9.2)."""
         bodies = [statement.body for scop in self.scops for statement in scop.statements]
-        return any(not isinstance(one, Assignment) or of_assignment(one.op) is SUM for one in bodies)
+        return any(
+            not isinstance(one, Assignment)
+            or of_assignment(one.op) is SUM
+            or any(name.startswith(("fmax", "fmin")) for name in calls(one.value))
+            for one in bodies
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +218,7 @@ def _case(
     for at, (name, declaration) in enumerate(header.parameters):
         buffer = buffers.get(name)
         if buffer is not None and buffer.array.is_scalar and buffer.array.storage is Storage.PARAMETER:
-            arguments.append(_scalar(frame, at * SLOT, buffer, filling, turn))
+            arguments.append(_scalar(frame, at * SLOT, buffer, declaration, filling, turn))
         elif buffer is not None:
             data = _bytes(buffer, filling, len(objects) + 1)
             pointers.append((at * SLOT, len(objects) + 1, buffer.lower * buffer.element.bytes))
@@ -221,7 +228,7 @@ def _case(
             arguments.append(Argument("void *"))
         elif name in sizes:
             struct.pack_into("<q", frame, at * SLOT, sizes[name])
-            arguments.append(Argument("long long"))
+            arguments.append(Argument("long long"))  # converted by the call
         elif "*" in declaration or "[" in declaration:
             # Behind what no region uses the rest of the function may leave what it made of the results.
             pointers.append((at * SLOT, len(objects) + 1, 0))
@@ -234,34 +241,33 @@ def _case(
                     Block(name, _of_type(element, _UNUSED // element.bytes, name, filling, len(objects) + 1))
                 )
             arguments.append(Argument("void *"))
+        elif spelled(_without_name(declaration, name)) is not None:
+            arguments.append(Argument(_without_name(declaration, name)))
         else:
-            arguments.append(Argument("long long"))
+            raise NotMeasurable(f"'{name}' is a structure that is passed by value")
     if header.result != "void":
-        compared.append(Compared(0, len(frame), (_result_cell(header.result, len(frame) - SLOT),)))
+        element = spelled(header.result)
+        cells = _numbers(element, "", len(frame) - SLOT) if element is not None else ()
+        compared.append(Compared(0, len(frame), cells))
     first = Block("the result", bytes(frame), tuple(pointers))
     call = Call(number, (first, *objects), at_end=turn % 2 == 0)
     return Case(subject, tuple(arguments), sizes, filling, call, tuple(compared))
 
 
-def _result_cell(result: str, offset: int) -> Cell:
-    return Cell("", offset, "<f8" if result in ("float", "double") else "<i8")
-
-
-def _scalar(frame: bytearray, at: int, buffer: Buffer, filling: Filling, turn: int) -> Argument:
+def _scalar(frame: bytearray, at: int, buffer: Buffer, declaration: str, filling: Filling, turn: int) -> Argument:
     """The value of a parameter that is a number."""
-    element = buffer.element
+    element, name = buffer.element, buffer.array.name
     if buffer.fixed is not None:
-        value: float = buffer.fixed
-    elif element.kind is Kind.COMPLEX:
-        raise NotMeasurable(f"'{buffer.array.name}' is complex")
+        data = buffer.stored(np.array([buffer.fixed])).tobytes()
     else:
-        kind = np.dtype(element.numpy or "float32")
-        value = filling.values(buffer.array.name, 0, kind, _SCALARS)[turn % _SCALARS].item()
-    if element.is_int:
-        struct.pack_into("<q", frame, at, (int(value) + 2**63) % 2**64 - 2**63)
-        return Argument("long long")
-    struct.pack_into("<d", frame, at, value)
-    return Argument("double")
+        values = _of_type(element, _SCALARS, name, filling, 0)
+        data = values[turn % _SCALARS * element.bytes :][: element.bytes]
+    frame[at : at + len(data)] = data
+    return Argument(_without_name(declaration, name))
+
+
+def _without_name(declaration: str, name: str) -> str:
+    return re.sub(rf"\b{re.escape(name)}\b", "", declaration).strip()
 
 
 def _bytes(buffer: Buffer, filling: Filling, number: int) -> bytes:
@@ -282,10 +288,7 @@ def _bytes(buffer: Buffer, filling: Filling, number: int) -> bytes:
 def _declared(declaration: str, name: str) -> ElementType | None:
     """The type of the numbers behind a pointer or in an array that is declared so; None where it is none of C's."""
     words = re.split(r"[\[*]", declaration)[0].replace(name, " ").split()
-    try:
-        return element_type(" ".join(word for word in words if word not in ("const", "restrict", "volatile")))
-    except InputError:
-        return None
+    return spelled(" ".join(word for word in words if word not in ("const", "restrict", "volatile")))
 
 
 def _filled(buffer: Buffer, filling: Filling, number: int) -> bytes:

@@ -108,7 +108,9 @@ def _wrong(mine: Values, theirs: Values, runs: Runs, element: int, cell: Cell) -
 
 
 def _allowed(one: Values, up: Values, down: Values, cell: Cell) -> Values:
+    # The widest of the array: where an algorithm magnifies what it rounds, some elements are near by chance.
     spread = np.maximum(np.abs(up - one), np.abs(down - one))
+    spread = np.max(spread, initial=0.0, where=np.isfinite(spread))
     greatest = np.max(np.abs(one), initial=0.0, where=np.isfinite(one))
     roundoff = {"bf16": 2.0**-8, "<f2": 2.0**-11, "<f4": 2.0**-24}.get(cell.kind, 2.0**-53)
     return np.asarray(_SPREADS * spread + _SHARE * roundoff * greatest)

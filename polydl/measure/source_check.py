@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from polydl.base.errors import ToolchainError
 from polydl.frontend.text.linkage import as_c
 from polydl.measure.check_calls import SLOT, Case, Subject, cases
+from polydl.measure.check_data import FILLINGS
 from polydl.measure.check_job import Outcome, Side, driver_job, run
 from polydl.measure.check_values import Runs, first_difference
 from polydl.measure.compiler import compile_all, find_compiler, link_flags, run_compiler, unit_flags
@@ -95,7 +95,11 @@ def check(
         return Checked(not_called=not_called)
     with tempfile.TemporaryDirectory(prefix="polydl-check-") as name:
         folder = Path(name)
-        executable, original, output = _compiled(source, text, _wrappers(made), folder, toolchain)
+        built = _compiled(source, text, _wrappers(made), folder, toolchain)
+        if isinstance(built, str):
+            names = (case.subject.function for case in made)
+            return Checked(not_called={**dict.fromkeys(names, built), **not_called})
+        executable, original, output = built
         environment = {
             "OMP_NUM_THREADS": str(_THREADS), "OMP_DYNAMIC": "false", "OMP_WAIT_POLICY": "passive", "PATH": os.defpath,
             "UBSAN_OPTIONS": "print_stacktrace=0",
@@ -115,15 +119,17 @@ def _wrappers(made: Sequence[Case]) -> str:
             given.append(f"*({argument.kind} *)(frame + {SLOT * at})")
         call = f"{case.subject.function}({', '.join(given)})"
         if header.result != "void":
-            kind = "double" if header.result in ("float", "double") else "long long"
-            call = f"*({kind} *)(frame + {SLOT * len(given)}) = ({kind}){call}"
+            call = f"*({header.result} *)(frame + {SLOT * len(given)}) = {call}"
         lines.append(f'\n__attribute__((visibility("default"))) void polydl_check_{number}(char *frame) {{ {call}; }}')
     return "\n".join(lines) + "\n"
 
 
-def _compiled(source: Source, text: str, wrappers: str, folder: Path, toolchain: Toolchain) -> tuple[Path, Path, Path]:
+def _compiled(
+    source: Source, text: str, wrappers: str, folder: Path, toolchain: Toolchain
+) -> tuple[Path, Path, Path] | str:
     """The driver; the source, made to tell what is undefined where its compiler can; the output. All are compiled
-    without the passes that make code fast: what it means does not depend on them. Raises ToolchainError."""
+    without the passes that make code fast: what it means does not depend on them. Or why they cannot be, for people.
+    Raises ToolchainError."""
     compiler = find_compiler(toolchain)
     common = [*unit_flags(source), "-w", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"]
     plain = ("-O1", "-fno-tree-vectorize")
@@ -142,7 +148,7 @@ def _compiled(source: Source, text: str, wrappers: str, folder: Path, toolchain:
             one = run_compiler([part for part in job if part not in _SANITIZED], SECONDS)
         if one is None or not one.ok:
             which = ("source", "output", "driver")[number]
-            raise ToolchainError(f"the {which} cannot be compiled for its check: {one.message if one else ''}")
+            return f"the {which} cannot be compiled with calls of it: {one.message if one else ''}"
     return executable, targets[0], targets[1]
 
 
@@ -163,6 +169,8 @@ def _judged(
     for case, found in zip(made, outcomes, strict=True):
         name, mine = case.subject.function, found[Side.SOURCE]
         if mine.failure is not None:
+            if case.filling is not FILLINGS[0]:
+                continue  # numbers that no caller need give it
             told = _TOLD.search(mine.said)
             where, what = (told["where"], told["what"]) if told else ("", f"the source {mine.failure}")
             undefined.setdefault((name, where, what), Undefined(name, where, what, case.sizes))
@@ -186,7 +194,7 @@ def _difference(case: Case, found: Mapping[Side, Outcome], *, reassociate: bool)
         rounded = (both[0].results[one.number], both[1].results[one.number]) if mine.inexact else None
         runs = Runs(
             mine.results[one.number], theirs.results[one.number], rounded, classes_only=case.filling.classes_only,
-            zeros_signed=not (reassociate and case.subject.sums), only_finite=reassociate and case.filling.finite,
+            zeros_signed=not (reassociate and case.subject.zeros_open), only_finite=reassociate and case.filling.finite,
         )  # fmt: skip
         different = first_difference(runs, one.element, one.cells)
         if different is not None:

@@ -6,15 +6,15 @@ The runs, in their order:
    the original rounded (its FE_INEXACT flag stayed clear), every order of the sums gives the same bits, so that the
    comparison is exact; otherwise it uses the bound below.
 2. random reals, one more thread (the result must not depend on the number), arrays that end at their rear guards and
-are aligned to their elements only. That the original's order of a sum rounds nothing says nothing of another one here:
-   products of floats are exact in double, and their sums are as long as they stay small. Bound: |x − ref| <= 2·gamma·m, with gamma as `measure.tolerance` says of the terms
-   of reductions and the roundings of right-hand sides, and m an upper bound of Σ|terms|. Where the
-   right-hand sides only add and multiply, that is, element by element, the original's result on the reals' absolute
-   values or, when the original is not quick enough to be run once more, on the integer inputs, whose terms are at
-   least as large in magnitude (integers >= 1, reals in [-1, 1]), which is a wider bound. Where they
-   subtract, divide or call functions, the terms cannot be told from the results: m is max|ref| over the array, and
-   with divisions or calls the reals are in [0.5, 1.5) to stay in the functions' domains, and square matrices (of
-   integers too) get a dominant diagonal.
+   are aligned to their elements only. That the original's order of a sum rounds nothing says nothing of another one
+   here: products of floats are exact in double, and so are their sums while they stay small.
+   Bound: |x − ref| <= 2·gamma·m, with gamma as `measure.tolerance` says of the terms of reductions and the roundings
+   of right-hand sides, and m an upper bound of Σ|terms|. Where the right-hand sides only add and multiply, that is,
+   element by element, the original's result on the reals' absolute values or, when the original is not quick enough
+   to be run once more, on the integer inputs, whose terms are at least as large in magnitude (integers >= 1, reals in
+   [-1, 1]), which is a wider bound. Where they subtract, divide or call functions, the terms cannot be told from the
+   results: m is max|ref| over the array, and with divisions or calls the reals are in [0.5, 1.5) to stay in the
+   functions' domains, and square matrices (of integers too) get a dominant diagonal.
 3. for quick regions, the integers again with one more than twice the threads, another chance to find a race.
 
 A slow original with known slices (measure.slices) is not run whole: see polydl.measure.by_slices.

@@ -46,9 +46,10 @@ def accumulation(scop: Scop, statement: Statement) -> Accumulation | None:
 
 
 def accumulation_in(arrays: Mapping[str, Array], statement: Statement, *, fast_math: bool) -> Accumulation | None:
-    """How a statement accumulates into the element that it writes; None where it does something else.
+    """How a statement accumulates into the element that it writes; None where it does something else, or what only its
+    own order computes: a product of floats.
 
-    None of what only one order computes, too. Other elements of the same array may be read. A value whose type the target does not hold is combined only where
+    Other elements of the same array may be read. A value whose type the target does not hold is combined only where
     rounding it first changes no comparison, or the arithmetic is modular.
     """
     body = statement.body

@@ -8,7 +8,9 @@ one element (`lift`), of two states (`join`), and of a whole block of elements b
 which rows of vectors, threads and microkernels are there already. A joint combiner more is a row here
 (docs/extending.md): whoever adds one vouches for it, and tests/model/test_joint_combiners.py tests its laws by algebra.
 
-Formulas are written as in C, in terms of the names that their field's docstring says; they are about real numbers.
+Formulas are written as in C, in terms of the names that their field's docstring says; they are about real numbers. Where
+numbers are none, as 0 / 0 is, a block must be as its elements one by one are: weights of zero behind others change
+nothing, nor do exponents of minus infinity.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from polydl.model.combiners import MAX, SUM, Combiner
 from polydl.model.expr import Binary, Call, Const, Expr, Unary
 from polydl.model.types import F64
 
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Eq: "==", ast.NotEq: "!="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class Pass:
     """None: nothing is combined."""
     each: bool = False
     """Whether there is one for each element."""
+    usable: str = ""
+    """A condition; empty: one that always holds."""
+    otherwise: str = ""
+    """What stands for the value where that does not hold: in a block that weighs nothing, which is joined as nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +90,12 @@ MOMENTS = JointCombiner(
     block=(
         sums("n", "w"),
         sums("total", "w * x"),
-        Pass("near", "total / n"),
+        Pass("weight", "n", usable="n != 0", otherwise="1"),
+        Pass("near", "total / weight"),
         sums("left", "w * (x - near)"),
         sums("squares", "w * ((x - near) * (x - near))"),
-        Pass("mean", "near + left / n"),
-        Pass("m2", "squares - left * left / n"),
+        Pass("mean", "near + left / weight"),
+        Pass("m2", "squares - left * left / weight"),
     ),
     identity=frozenset({"n", "m2"}),
 )
@@ -109,7 +116,8 @@ def _rescaled(function: str) -> JointCombiner:
         },
         block=(
             Pass("m", "x", MAX),
-            Pass("e", f"{function}(c * (x - m))", each=True),
+            Pass("finite", "m", usable="m - m == 0", otherwise="0"),
+            Pass("e", f"{function}(c * (x - finite))", each=True),
             sums("s", "w * e"),
         ),
         identity=frozenset({"s"}),
@@ -143,6 +151,8 @@ def _expression(node: ast.expr) -> Expr:
         case ast.UnaryOp(ast.USub(), operand):
             return Unary("-", _expression(operand))
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            return Binary(_OPERATORS[type(op)], _expression(left), _expression(right))
+        case ast.Compare(left, [op], [right]) if type(op) in _OPERATORS:
             return Binary(_OPERATORS[type(op)], _expression(left), _expression(right))
         case ast.Call(ast.Name(function), arguments, []):
             return Call(function, tuple(map(_expression, arguments)), F64)

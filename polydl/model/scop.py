@@ -508,6 +508,9 @@ class Scop:
     """Whether the user allows approximations of mathematical functions and of double arithmetic among floats."""
     long: str = ""
     """Long vectors that its code has beside the vectors of every output (`target.isa.LONG`); empty: none."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of arrays, at least one of them written, that may share memory for all that C says. The output asks whether
+    what the program touches of them does (`model.touched`), and then runs the original loops."""
 
     @property
     def element(self) -> ElementType | None:

@@ -19,6 +19,7 @@ from polydl.measure.compiler import unit_flags
 from polydl.measure.compiler_faults import without_fault
 from polydl.measure.conditional_loads import loads_under_conditions
 from polydl.model.scop import Scop
+from polydl.model.touched import premises
 from polydl.native.index_checks import IndexCheck, index_checks
 from polydl.native.kernel import Kernel, Made
 from polydl.native.macro_sizes import with_sizes
@@ -209,7 +210,7 @@ def _optimized(program: Program, function: str, how: str, o: Options, progress: 
 def _made(result: OptimizeResult, how: str) -> Made:
     chosen = [done.chosen for done in result.scops if done.chosen is not None]
     notes = [note for variant in chosen for note in variant.notes]
-    notes += [f"assumed: {a}" for done in result.scops for a in done.ranking.scop.assumptions]
+    notes += [text for done in result.scops for text in premises(done.ranking.scop)]
     notes += [w for done in result.scops if done.report is not None for w in done.report.warnings]
     notes += [f"a mistake in polydl, the loops are as written: {fault}" for fault in result.checked.faults]
     notes += [f"chosen by the estimate: {done.undecided}" for done in result.scops if done.undecided]

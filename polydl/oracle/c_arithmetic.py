@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import struct
+from collections.abc import Callable
 from fractions import Fraction
 
 _CELL = memoryview(bytearray(4)).cast("f")
@@ -46,7 +46,7 @@ def to_brain(value: float) -> float:
     return math.copysign(math.inf if abs(rounded) >= 2.0**128 else abs(rounded), value)
 
 
-ROUND = {"f4": to_float, "f2": to_half, "b2": to_brain, "f8": float}
+ROUND: dict[str, Callable[[float], float]] = {"f4": to_float, "f2": to_half, "b2": to_brain, "f8": float}
 
 
 def rounded(exact: Fraction | int, code: str) -> float:
@@ -99,7 +99,3 @@ def real_constant(text: str, code: str) -> float:
     else:
         exact = Fraction(text.rstrip(".") if text.endswith(".") else text)
     return rounded(exact, code)
-
-
-def bits_of(value: float) -> int:
-    return int(ctypes.c_uint64.from_buffer_copy(struct.pack("<d", value)).value)

@@ -111,7 +111,7 @@ class Conversions(Declarations):
             exact = {"f4": 1 << 24, "f2": 1 << 11, "b2": 1 << 8}.get(to.code, 1 << 53)
             if -exact <= least and most <= exact:
                 return Value(to, f"({value.code} + 0.0)", effects=value.effects)
-            if to.code == "f4" and -(1 << 53) <= least and most <= 1 << 53:
+            if to.code == "f4" and least >= -(1 << 53) and most <= 1 << 53:
                 return Value(to, f"({value.code} + 0.0)", raw=True, effects=value.effects)
             return Value(to, f"to_real({value.code}, {to.code!r})", effects=value.effects)
         if value.excess:

@@ -38,6 +38,11 @@ def is_const(node: c_ast.Node) -> bool:
     return "const" in (getattr(node, "quals", None) or ())
 
 
+def _parts(group: c_ast.Node) -> list[c_ast.Attribute]:
+    assert isinstance(group, c_ast.AttributeSpecifier)
+    return [one for one in group.attributes if isinstance(one, c_ast.Attribute)]
+
+
 class Declarations(Writer):
     """Finds types, and enters tags and enumeration constants into the scope."""
 
@@ -103,8 +108,6 @@ class Declarations(Writer):
                 return self.constant(node)
             except Unsupported:
                 return str(c_generator.CGenerator().visit(node))
-        if isinstance(node, c_ast.UnaryOp) and node.op == "*" and node.expr is None:
-            return 1
         value = self.value(node)
         if not isinstance(value.type, Integer):
             raise self.refuse("the size of an array is no integer", node)
@@ -165,7 +168,7 @@ class Declarations(Writer):
 
     def _attributed(self, kind: CType, node: c_ast.Node) -> CType:
         for group in getattr(node, "attributes", None) or ():
-            for one in group.attributes:
+            for one in _parts(group):
                 if one.name in ("vector_size", "__vector_size__") and isinstance(kind, Integer | Real):
                     kind = Vector(kind, self._argument(one) // kind.size)
                 elif one.name in ("aligned", "__aligned__") and isinstance(kind, Vector | Integer | Real):
@@ -210,7 +213,7 @@ class Declarations(Writer):
                 record.refused = f"'{record}' has a member that is not known here: {error.reason}"
                 return record
             members.append((one.name, kind))
-        names = {one.name.strip("_"): one for group in node.attributes for one in group.attributes}
+        names = {one.name.strip("_"): one for group in node.attributes for one in _parts(group)}
         aligned = self._argument(names["aligned"]) if "aligned" in names else 1
         record.complete(members, packed="packed" in names, aligned=aligned)
         return record
@@ -227,7 +230,7 @@ class Declarations(Writer):
 
     def _enum(self, node: c_ast.Enum) -> Integer:
         if node.values is None:
-            found = self.scope.tag(node.name)
+            found = self.scope.tag(node.name or "")
             return found if isinstance(found, Integer) else UINT
         following, least, most = 0, 0, 0
         for one in node.values.enumerators:

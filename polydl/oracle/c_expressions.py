@@ -351,6 +351,7 @@ class Expressions(Places):
         kind = self.type_of_value(node.expr)
         otherwise = None
         for one in node.associations:
+            assert isinstance(one, c_ast.GenericAssociation)
             if one.type is None:
                 otherwise = one.expr
             elif self.type_of(one.type) == kind:

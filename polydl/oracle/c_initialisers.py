@@ -105,6 +105,7 @@ class _Reader:
                 index = self.owner.constant(name.expr)
                 offset, kind = offset + index * size_of(kind.element), kind.element
             else:
+                assert isinstance(name, c_ast.ID)
                 found = kind.found(name.name) if isinstance(kind, Record) else None
                 if found is None or not isinstance(kind, Record):
                     raise self.owner.refuse(f"'{kind}' has no member '{name.name}'", name)

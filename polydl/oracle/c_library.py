@@ -46,12 +46,16 @@ _CTYPES: dict[CType, Any] = {
     LLONG: ctypes.c_longlong,
 }
 
-_ONE = (
-    "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt cbrt "
-    "fabs floor ceil trunc round roundeven rint nearbyint erf erfc tgamma lgamma j0 j1 y0 y1"
-).split()
-_TWO = "pow fmod atan2 hypot fmin fmax fdim copysign nextafter remainder".split()
-_TO_LONG = "lround lrint".split()
+_TRIGONOMETRY = ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
+_ONE = [
+    *_TRIGONOMETRY,
+    *(f"a{name}" for name in _TRIGONOMETRY),
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "logb", "sqrt", "cbrt"),
+    *("floor", "ceil", "trunc", "round", "roundeven", "rint", "nearbyint"),
+    *("erf", "erfc", "tgamma", "lgamma", "j0", "j1", "y0", "y1"),
+]
+_TWO = ["pow", "fmod", "atan2", "hypot", "fmin", "fmax", "fdim", "copysign", "nextafter", "remainder"]
+_TO_LONG = ["lround", "lrint"]
 
 
 @dataclass(frozen=True, slots=True)

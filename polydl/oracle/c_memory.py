@@ -18,7 +18,7 @@ from polydl.oracle.c_verdicts import Undefined, place_of
 Fill = bytes | int | Callable[[int, int], bytes]
 """Bytes of an object at first: these, this one everywhere, or a function that gives those of [low, high)."""
 
-_VIEWS = {
+_VIEWS: dict[str, Any] = {
     "i1": "b",
     "u1": "B",
     "i2": "h",
@@ -134,7 +134,7 @@ class Obj:
         """Of an elastic object the bytes [low, high) within which all accesses lay; None if there was none."""
         return None if self._low is None or self._high is None else (self._low, self._high)
 
-    def bytes(self, low: int = 0, high: int | None = None) -> bytes:
+    def content(self, low: int = 0, high: int | None = None) -> bytes:
         """The bytes from `low` to `high`, for callers from outside; an elastic object is not touched by it."""
         high = self.size if high is None else high
         if self.elastic:
@@ -212,7 +212,7 @@ class Obj:
         """Bytes, as structures and memcpy read them: some may have no value."""
         self.check(offset, size, node, alignment=alignment)
         if offset < 0:
-            return self.bytes(offset, offset + size)
+            return self.content(offset, offset + size)
         data = bytes(self.data[offset : offset + size])
         if self.unset is not None and any(unset := self.unset[offset : offset + size]):
             data = PartlyUnset(data)
@@ -231,9 +231,7 @@ class Obj:
             unset = data.unset if isinstance(data, PartlyUnset) else bytes(size)
             self._left += sum(unset) - sum(self.unset[offset : offset + size])
             self.unset[first : max(0, offset + size)] = unset[first - offset :]
-            if self._left == 0 and not self.elastic:
-                self.unset = None
-                self._reach(self.size)
+            self._all_set()
         elif isinstance(data, PartlyUnset):
             self.unset = bytearray(len(self.data))
             self.unset[first : max(0, offset + size)] = data.unset[first - offset :]
@@ -243,13 +241,32 @@ class Obj:
     def load(self, code: str, offset: int, node: c_ast.Node, alignment: int = 0) -> Any:
         """A number of the type with this code; raises Undefined for bytes without a value."""
         size = int(code[1:])
+        if code in _VIEWS and self._plain(offset, size):
+            if self.unset is None or self.unset.find(1, offset, offset + size) < 0:
+                return getattr(self, code)[offset // size]
         data = self.read(offset, size, node, alignment or size)
         if isinstance(data, PartlyUnset):
             raise Undefined("uninitialised", f"'{self.name}' is read before it has a value", place_of(node))
         return decoded(code, data, self.memory)
 
     def store(self, code: str, offset: int, value: Any, node: c_ast.Node, alignment: int = 0) -> None:
-        self.write(offset, encoded(code, value), node, alignment or int(code[1:]))
+        size = int(code[1:])
+        if code in _VIEWS and not self.readonly and self._plain(offset, size) and self.unset is not None:
+            getattr(self, code)[offset // size] = value
+            self._left -= self.unset.count(1, offset, offset + size)
+            self.unset[offset : offset + size] = bytes(size)
+            self._all_set()
+            return
+        self.write(offset, encoded(code, value), node, alignment or size)
+
+    def _plain(self, offset: int, size: int) -> bool:
+        """Whether an access is what most are: aligned, within an object that lives and has a size."""
+        return self.alive and not self.elastic and offset % size == 0 and 0 <= offset <= self.size - size
+
+    def _all_set(self) -> None:
+        if self._left == 0 and not self.elastic:
+            self.unset = None
+            self._reach(self.size)
 
 
 def decoded(code: str, data: bytes, memory: Memory) -> Any:
@@ -257,7 +274,7 @@ def decoded(code: str, data: bytes, memory: Memory) -> Any:
     if code in _VIEWS:
         return memoryview(data).cast(_VIEWS[code])[0]
     if code == "f2":
-        return struct.unpack("<e", data)[0]
+        return float(struct.unpack("<e", data)[0])
     if code == "b2":
         return from_brain_bits(int.from_bytes(data, "little"))
     if code == "p8":
@@ -276,7 +293,7 @@ def encoded(code: str, value: Any) -> bytes:
     if code == "b2":
         return brain_bits(value).to_bytes(2, "little")
     if code == "p8":
-        return ((value[0].address + value[1]) % 2**64).to_bytes(8, "little")
+        return int((value[0].address + value[1]) % 2**64).to_bytes(8, "little")
     return int(value).to_bytes(16, "little", signed=code[0] == "i")
 
 

@@ -36,26 +36,24 @@ class _Round:
     """In a switch: the name that says that the loop around goes on; empty until one is needed."""
 
 
-class _Names(c_ast.NodeVisitor):
+class _Names:
     """Names whose address is taken, and that are subscripted; what has neither may be kept by Python."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: c_ast.Node | None = None) -> None:
         self.addressed: set[str] = set()
         self.subscripted: set[str] = set()
-
-    def visit_UnaryOp(self, node: c_ast.UnaryOp) -> None:  # noqa: N802
-        inner = node.expr
-        if node.op == "&":
-            while isinstance(inner, c_ast.ArrayRef | c_ast.StructRef):
-                inner = inner.name
-            if isinstance(inner, c_ast.ID):
-                self.addressed.add(inner.name)
-        self.generic_visit(node)
-
-    def visit_ArrayRef(self, node: c_ast.ArrayRef) -> None:  # noqa: N802
-        if isinstance(node.name, c_ast.ID):
-            self.subscripted.add(node.name.name)
-        self.generic_visit(node)
+        waiting = [] if node is None else [node]
+        while waiting:
+            one = waiting.pop()
+            waiting += [child for _, child in one.children()]
+            if isinstance(one, c_ast.UnaryOp) and one.op == "&":
+                inner = one.expr
+                while isinstance(inner, c_ast.ArrayRef | c_ast.StructRef):
+                    inner = inner.name
+                if isinstance(inner, c_ast.ID):
+                    self.addressed.add(inner.name)
+            elif isinstance(one, c_ast.ArrayRef) and isinstance(one.name, c_ast.ID):
+                self.subscripted.add(one.name.name)
 
 
 class Statements(Initialisers):
@@ -67,8 +65,7 @@ class Statements(Initialisers):
     def prepare(self, node: c_ast.Node) -> None:
         self._rounds: list[_Round] = []
         self._automatic: list[str] = []
-        self.names = _Names()
-        self.names.visit(node)
+        self.names = _Names(node)
 
     def statement(self, node: c_ast.Node | None) -> None:
         """A statement or declaration. What is not known here is refused when it is reached."""
@@ -352,9 +349,10 @@ class Statements(Initialisers):
 
     # Functions.
 
-    def parameters(self, node: c_ast.FuncDecl) -> list[tuple[str, c_ast.Node]]:
+    def parameters(self, node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
         """Names and declarations of a definition's parameters."""
-        found = []
+        found: list[tuple[str, c_ast.Node]] = []
+        assert isinstance(node, c_ast.FuncDecl)
         for one in node.args.params if node.args is not None else ():
             if isinstance(one, c_ast.EllipsisParam | c_ast.ID):
                 raise self.refuse("a function with `...` or without types of parameters", one)
@@ -370,18 +368,17 @@ class Statements(Initialisers):
         self._early = []
         named = self.parameters(node.decl.type)
         codes = [f"p{number}" for number in range(len(named))]
-        with self.inner_scope():
-            with self.block(f"def f({', '.join(codes)}):"):
-                start = len(self.lines)
-                self.emit(f"S[0] -= {1 + weight(node.body)}")
-                self.emit(f"if S[0] < 0: out_of_steps({self.at(node)})")
-                for code, (name, one) in zip(codes, named, strict=True):
-                    self._parameter(name, self.adjusted(one), code, one)
-                with_ends = len(self.lines)
-                for one in node.body.block_items or ():
-                    self.statement(one)
-                if self._automatic:
-                    self._guarded(start, with_ends)
+        with self.inner_scope(), self.block(f"def f({', '.join(codes)}):"):
+            start = len(self.lines)
+            self.emit(f"S[0] -= {1 + weight(node.body)}")
+            self.emit(f"if S[0] < 0: out_of_steps({self.at(node)})")
+            for code, (name, one) in zip(codes, named, strict=True):
+                self._parameter(name, self.adjusted(one), code, one)
+            with_ends = len(self.lines)
+            for one in node.body.block_items or ():
+                self.statement(one)
+            if self._automatic:
+                self._guarded(start, with_ends)
 
     def _guarded(self, start: int, body: int) -> None:
         """End the lives of automatic objects when the function is left."""

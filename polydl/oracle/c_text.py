@@ -253,9 +253,8 @@ def parsed(text: str) -> tuple[c_ast.FileAST, dict[str, Unsupported]]:
     pieces = _needed(_pieces(text))
     dropped: dict[str, Unsupported] = {}
     while True:
-        lines, starts = [], []
+        lines: list[str] = []
         for piece in pieces:
-            starts.append(len(lines))
             lines.append(f'# {piece.line} "{piece.file}"')
             lines.append(" " * (piece.column - 1) + _reals(_standard(piece.text)))
         types = " ".join(f"typedef float {name};" for name in _OWN_TYPES)

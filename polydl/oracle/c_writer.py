@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pycparser import c_ast
 
-from polydl.oracle.c_types import Arithmetic, CType, Integer, PointerTo, Real, VOID
+from polydl.oracle.c_types import VOID, Arithmetic, CType, Integer, PointerTo, Real
 from polydl.oracle.c_values import NO_EFFECTS, Effects, Place, Scope, Touched, Value
 from polydl.oracle.c_verdicts import Unsupported, place_of
 

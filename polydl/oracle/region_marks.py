@@ -1,8 +1,8 @@
-"""Marks a region in the text of its file by calls, which tell an interpreter of C where the program's memory lies.
+"""Marks a region in the text of its file by stores, which tell a tracer of its run where the program's memory lies.
 
 before:    void f(int n, float *x, double s) { … #pragma scop ↵ for (…) x[i] = s; ↵ #pragma endscop … }
-after:     … polydl_region_number(0, (long)(n)); polydl_region_address(0, (void *)(x));
-           polydl_region_address(1, (void *)&(s)); polydl_region_enter(); for (…) x[i] = s; polydl_region_leave(); …
+after:     … polydl_region_numbers[0] = (long)(n); polydl_region_memory[0] = (x); polydl_region_memory[1] = &(s);
+           polydl_region_event = 1; for (…) x[i] = s; polydl_region_event = 0; …
 No line is moved, so that places in messages stay what they are but for columns.
 """
 
@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 from polydl.model.scop import Array, BlackBox, Scop, Storage
 
-NUMBER, ADDRESS, ENTER, LEAVE = (f"polydl_region_{word}" for word in ("number", "address", "enter", "leave"))
-"""The functions that are called: of a parameter its number and value, of memory its number and address."""
-_PROTOTYPES = (
-    f"void {NUMBER}(int, long); void {ADDRESS}(int, const volatile void *); void {ENTER}(void); void {LEAVE}(void); "
-)
+NUMBERS, MEMORY, EVENT = (f"polydl_region_{word}" for word in ("numbers", "memory", "event"))
+"""Objects that are stored to: of each parameter its value, of all memory its address, and 1 where the region begins, 0
+where it ends."""
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 INSIDE = (Storage.REGION, Storage.SCRATCH)
@@ -32,33 +30,33 @@ class Marked:
     text: str
     """C, not preprocessed."""
     parameters: tuple[str, ...]
-    """The Scop's parameters, by the number that `polydl_region_number` is called with."""
+    """The Scop's parameters, in order of their values."""
     memory: tuple[str, ...]
-    """Names of the Scop's arrays and scalars, by the number that `polydl_region_address` is called with."""
+    """Names of the Scop's arrays and scalars, in order of their addresses."""
 
 
 def marked(scop: Scop) -> Marked:
-    """The file of a Scop with calls around its region."""
+    """The file of a Scop with stores around its region."""
     parameters = tuple(name for name in scop.parameters if name not in scop.derived)
     memory = tuple(name for name, array in scop.arrays.items() if array.storage not in INSIDE)
-    calls = [f"{NUMBER}({i}, (long)({_value(scop, name)}));" for i, name in enumerate(parameters)]
-    calls += [
-        f"{ADDRESS}({i}, (const volatile void *){_address(scop, scop.arrays[name])});" for i, name in enumerate(memory)
-    ]
+    stores = [f"{NUMBERS}[{i}] = (long)({_value(scop, name)});" for i, name in enumerate(parameters)]
+    stores += [f"{MEMORY}[{i}] = {_address(scop, scop.arrays[name])};" for i, name in enumerate(memory)]
     text, region = scop.source.text, scop.region
-    entered, left = " ".join([*calls, f"{ENTER}(); "]), f" {LEAVE}(); "
+    entered, left = " ".join([*stores, f"{EVENT} = 1; "]), f" {EVENT} = 0; "
     before = _COMMENTS.sub(" ", text[region.helpers : region.start]).rstrip()
     if before.endswith(")") or re.search(r"\b(?:else|do)$", before):
         entered, left = "{ " + entered, left + "}"
     start, end = text[: region.helpers], text[region.end :]
-    prototypes = _PROTOTYPES + ("\n" if text[region.helpers :].lstrip(" \t").startswith("#") else "")
+    declared = f"static long {NUMBERS}[{len(parameters) + 1}]; static int {EVENT}; "
+    declared += f"static const volatile void *{MEMORY}[{len(memory) + 1}]; "
+    declared += "\n" if text[region.helpers :].lstrip(" \t").startswith("#") else ""
     inside = text[region.start : region.end]
     # A directive begins its line: nothing may come before or behind it there.
     opened = entered + ("\n" if inside.lstrip(" \t").startswith("#") else "")
     closed = ("\n" if re.search(r"(?:^|\n)[ \t]*#[^\n]*$|//[^\n]*$", inside) else "") + left
     closed += "\n" if end.lstrip(" \t").startswith("#") else ""
     return Marked(
-        "".join([start, prototypes, text[region.helpers : region.start], opened, inside, closed, end]),
+        "".join([start, declared, text[region.helpers : region.start], opened, inside, closed, end]),
         parameters,
         memory,
     )

@@ -17,7 +17,7 @@ PolyCheck compares programs of the same statements. The front end may change mor
   the value that is there.
 - Memory that only the region knows is not compared.
 
-Values are compared by bits; where both are no numbers, one is as good as the other (`same`).
+Values are compared by bits: whoever makes a trace writes every NaN in the same way.
 """
 
 from __future__ import annotations
@@ -46,10 +46,6 @@ class Access(Generic[Where]):
     def bytes(self) -> Iterable[tuple[tuple[int, int], int]]:
         """The bytes that it touches, as (object, offset), with their values."""
         return (((self.object, self.offset + i), byte) for i, byte in enumerate(self.data))
-
-
-Same = Callable[[int, int, bytes, bytes], bool]
-"""Whether bytes that begin at (object, offset) stand for the same value, as far as anybody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ class _Source:
 
 
 def first_difference(
-    source: Sequence[Access[Any]], scop: Sequence[Access[Any]], same: Same, *, checked: Callable[[int], bool]
+    source: Sequence[Access[Any]], scop: Sequence[Access[Any]], *, checked: Callable[[int], bool]
 ) -> Found | None:
     """The first thing that the Scop does, in its order, that the source does not; then what it leaves undone.
 
@@ -122,14 +118,14 @@ def first_difference(
     done: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], tuple[bytes, int, Any]] = {}
     for access in scop:
-        wrong = _wrong(access, known, counts, done, same)
+        wrong = _wrong(access, known, counts, done)
         if wrong is not None:
             return wrong
         if access.write:
             for i, (at, _) in enumerate(access.bytes()):
                 done[at] = done.get(at, 0) + 1
                 last[at] = access.data, i, access.where
-    return _at_the_end(source, known, last, same, checked)
+    return _at_the_end(source, known, last, checked)
 
 
 def _wrong(
@@ -137,7 +133,6 @@ def _wrong(
     known: _Source,
     counts: dict[tuple[int, int], int],
     done: dict[tuple[int, int], int],
-    same: Same,
 ) -> Found | None:
     first = (access.object, access.offset)
     ats = [at for at, _ in access.bytes()]
@@ -151,7 +146,7 @@ def _wrong(
     if access.write:
         if alike:
             expected = bytes(known.writes[at][done.get(at, 0)][0] for at in ats)
-            if not same(*first, expected, access.data):
+            if expected != access.data:
                 where = known.writes[first][done.get(first, 0)][1]
                 return Found("value", *first, len(access.data), where, access.where, expected, access.data)
         return None
@@ -166,7 +161,6 @@ def _at_the_end(
     source: Sequence[Access[Any]],
     known: _Source,
     last: dict[tuple[int, int], tuple[bytes, int, Any]],
-    same: Same,
     checked: Callable[[int], bool],
 ) -> Found | None:
     for at, (data, i, where) in last.items():
@@ -186,6 +180,6 @@ def _at_the_end(
         if missing:
             return Found("not written", *first, len(ats), access.where, None, expected, None)
         left = bytes(last[at][0][last[at][1]] for at in ats)
-        if not same(*first, expected, left):
+        if expected != left:
             return Found("value", *first, len(ats), access.where, last[first][2], expected, left)
     return None

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import reduce
 
 from polydl.base.errors import QuotaExceeded
+from polydl.lower.entry_checks import entry_checks
 from polydl.lower.instance_marks import without_marks
-from polydl.lower.order_checks import order_checks
 from polydl.lower.region import original_text
 from polydl.model import isl
 from polydl.model.accumulation import accumulation
@@ -115,7 +115,7 @@ def shown(scop: Scop, named: str, reassociate: bool, cc: str) -> tuple[list[str]
     program = Reader(scop, read(named, scop, cc)).read()
     order, loops = compared(scop, program, reassociate)
     _original_there(scop, program, named)
-    check_ordered(scop, program, named)
+    check_asked(scop, program, named)
     bodies = check_bodies(program, lambda isa, names: helpers(named, scop, cc, isa, names), scop.long)
     sizes = ", ".join(f"{n} = {v}" for n, v in scop.sizes.items())
     names = ", ".join(s.name for s in scop.statements)
@@ -157,17 +157,19 @@ def compared(scop: Scop, program: Program, reassociate: bool) -> tuple[Order, in
 
 def _original_there(scop: Scop, program: Program, named: str) -> None:
     """The loops as they were written stand where other sizes, or too little memory, lead. Raises Wrong."""
-    wanted = bool(scop.guards or scop.expansions or scop.conditions) + bool(program.memory)
+    asked = scop.guards or scop.expansions or scop.conditions or scop.ordered or scop.apart
+    wanted = bool(asked) + bool(program.memory)
     if "".join(named.split()).count("".join(original_text(scop).split())) < wanted:
         raise Wrong("the loops as they were written are not in the output, for other sizes or too little memory")
 
 
-def check_ordered(scop: Scop, program: Program, text: str) -> None:
-    """Where segments have to have no entry in common the output asks for it. Raises Wrong."""
-    for asked, one in zip(order_checks(scop)[0], scop.ordered, strict=True):
-        if "".join(asked.split()) not in "".join(text.split()):
-            raise Wrong(f"the output does not ask whether {one.array} never decreases")
-        program.trusted[f"where {one.array} decreases, the loops as they were written run"] = None
+def check_asked(scop: Scop, program: Program, text: str) -> None:
+    """The output asks what the program takes for granted of what arrays hold and where they lie. Raises Wrong."""
+    written = "".join(text.split())
+    for check in entry_checks(scop)[0]:
+        if "".join(check.condition.split()) not in written:
+            raise Wrong(f"the output does not ask {check.asks}")
+        program.trusted[f"where {check.otherwise}, the loops as they were written run"] = None
 
 
 def _partial_sums(order: Order) -> None:

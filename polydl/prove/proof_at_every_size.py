@@ -32,7 +32,7 @@ from polydl.prove.as_plain_c import Parsed, helpers, read
 from polydl.prove.function_bodies import check_bodies
 from polydl.prove.integers import Affine, Unreadable, Wrong, condition, number, parameter
 from polydl.prove.printed_program import Program, map_of
-from polydl.prove.proof import check_ordered, compared, shape
+from polydl.prove.proof import check_asked, compared, shape
 from polydl.prove.reader import Reader
 from polydl.prove.result import Proof
 from polydl.prove.syntax import asks_for_room, begins, line_of
@@ -163,7 +163,7 @@ def _shown(given: _Given) -> tuple[list[str], list[str], list[str]]:
     copies = "".join(region.split()).count("".join(original_text(symbolic).split())) - 1 - (len(every) - len(pieces))
     if copies < sum(_asks_for_memory(piece.block) for piece in pieces):
         raise Wrong("the loops as they were written are not in the output, for too little memory")
-    check_ordered(symbolic, together, given.text)
+    check_asked(some.scop, together, given.region)
     bodies = check_bodies(
         together, lambda isa, names: helpers(given.text, symbolic, given.cc, isa, names), symbolic.long
     )
@@ -191,10 +191,10 @@ def _root(body: Any) -> Any:
 
 
 def _of_sizes(asked: Any) -> Any:
-    """A question without what it asks of the order of arrays."""
+    """A question without what it asks of arrays (`lower.entry_checks`)."""
     match asked:
         case c_ast.BinaryOp(op="&&", left=left, right=c_ast.FuncCall(name=c_ast.ID(name=name))) if re.fullmatch(
-            r"polydl\d*_ordered_\w+", name
+            r"polydl\d*_(ordered_\w+|apart)", name
         ):
             return _of_sizes(left)
     return asked

@@ -307,8 +307,14 @@ class _Maker:
         """The passes over a block, whose results are `b.…`; without a join, what is carried is the result itself."""
         direct = not join
         asked = {one for name in join for one in unknowns(formula(self.joint.row.join[name]))}
+        same = dict[str, Expr]()
         for one in passes:
-            value = self._formula(one.formula)
+            value = with_values(self._formula(one.formula), same)
+            if one.usable and not self._may_weigh_nothing(one.formula, direct):
+                same[one.name] = value
+                continue
+            if one.usable:
+                value = Conditional(self._formula(one.usable), value, Const(one.otherwise))
             if self.combined & {*unknowns(value)} or (one.combiner is None and not one.each):
                 self._run()
             if one.each:
@@ -319,6 +325,16 @@ class _Maker:
             else:
                 self._value(one, value, direct, kept=f"b.{one.name}" in asked)
         self._run()
+
+    def _may_weigh_nothing(self, field: str, direct: bool) -> bool:
+        """Whether a block may have no weight while its iterations, one by one, leave a state as it is: where the result
+        is that of the block alone, it is no number there either; one that starts from the state's extreme has that; and
+        iterations that are counted are some."""
+        extreme = any(
+            one.name == field and one.combiner is not None and one.combiner.better for one in self.joint.row.block
+        )
+        known = self.names.get(field)
+        return not direct and (self.parts or not extreme) and isinstance(known, isl.Map)
 
     def _run(self) -> None:
         """The loop with what has been gathered for it."""

@@ -8,10 +8,10 @@ import pytest
 
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
-from polydl.frontend.lower.bounds_checks import apart
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Load
 from polydl.model.scop import Assignment, Storage
+from polydl.model.touched import apart
 from polydl.model.types import F32, F64
 from tests.frontend.reading import reads, region, same_map, same_set, scop, write
 
@@ -44,18 +44,19 @@ def test_matmul_reads_and_writes(tmp_path: Path) -> None:
     assert statement.accesses[body.target_read].array == "C"
     assert [a.write for a in statement.accesses] == [False, False, False, True]
     assert found.live_out == {"A", "B", "C"}
-    assert found.assumptions == ("'C' does not overlap 'A' or 'B' (none is restrict)",)
+    assert not found.assumptions
+    assert found.apart == (("C", "A"), ("C", "B"))
 
 
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ("AB", "'A' and 'B' do not overlap (neither is restrict)"),
-        ("CA CB", "'C' does not overlap 'A' or 'B' (none is restrict)"),
-        ("AB AC BC", "'A', 'B' and 'C' do not overlap one another (none is restrict)"),
-        ("CD CA CB DA DB", "'C' and 'D' do not overlap one another, nor 'A' or 'B' (none is restrict)"),
-        ("AB CD", "'A' and 'B' do not overlap one another; 'C' and 'D' do not overlap one another (none is restrict)"),
-        ("AB BC CD", "'B' does not overlap 'A' or 'C'; 'C' and 'D' do not overlap one another (none is restrict)"),
+        ("AB", "'A' and 'B' do not overlap"),
+        ("CA CB", "'C' does not overlap 'A' or 'B'"),
+        ("AB AC BC", "'A', 'B' and 'C' do not overlap one another"),
+        ("CD CA CB DA DB", "'C' and 'D' do not overlap one another, nor 'A' or 'B'"),
+        ("AB CD", "'A' and 'B' do not overlap one another; 'C' and 'D' do not overlap one another"),
+        ("AB BC CD", "'B' does not overlap 'A' or 'C'; 'C' and 'D' do not overlap one another"),
     ],
 )
 def test_arrays_apart_are_said_in_one_line(pairs: str, said: str) -> None:

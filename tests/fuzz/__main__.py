@@ -1,12 +1,13 @@
 """Differential fuzzing for a given time.
 
-python -m tests.fuzz [--minutes 20] [--seed 0] [--jobs 2] [--out FOLDER] [--only c|affine] [--without counter,…]
+python -m tests.fuzz [--minutes 20] [--seed 0] [--jobs 2] [--out FOLDER] [--only c|affine] [--without counter,…] [--graphs]
 
 A third of the time for affine programs (`whole.py`): domains, accesses and dependences against enumeration, results of
 the best variants against a brute-force interpreter, generated code under sanitizers. The rest is for programs over the
 language of docs/input.md (`whole_programs.py`): what polydl writes against the compiled original, on adversarial data.
 What differs is shrunk, printed on a line, and kept in --out: the program, and beside it the seed, sizes and data. Ends
-with exit code 1 when something was found.
+with exit code 1 when something was found. With `--graphs`, graphs of PyTorch's operators through its backend instead
+(`graphs.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,12 @@ def main() -> int:
     options.add_argument("--only", choices=("c", "affine"))
     options.add_argument("--shrink", type=float, default=SHRINKING, metavar="SECONDS")
     options.add_argument("--without", type=lambda text: text.split(","), default=[], metavar="FEATURE,…")
+    options.add_argument("--graphs", action="store_true", help="graphs of PyTorch's operators")
     asked = options.parse_args()
+    if asked.graphs:
+        from tests.fuzz import graphs  # takes torch
+
+        return graphs.main(asked.minutes, asked.seed)
     seconds = 60 * asked.minutes
     wrong = 0
     if asked.only != "c":

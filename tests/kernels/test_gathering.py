@@ -96,7 +96,7 @@ def libraries(names: tuple[str, ...], element: str, machine: str) -> ctypes.CDLL
     )
     for number, name in enumerate(names):
         with tempfile.TemporaryDirectory() as folder:
-            found = row(Path(folder), BODIES[name], element, RowOptions())
+            found = row(Path(folder), BODIES[name], element, RowOptions(fast_math="product" in name))
         assert found is not None
         made, given = found
         code = BODIES[name].replace("@", "f" if element == "float" else "")
@@ -179,6 +179,15 @@ def test_what_a_fixed_order_allows(tmp_path: Path) -> None:
     assert row(tmp_path, EXTREMES["both"], "float", fixed) is not None
     assert row(tmp_path, OF_C["fmax"], "float", fixed) is None
     assert all(row(tmp_path, body, "float", fixed) is None for body in SUMS.values())
+
+
+def test_products_keep_their_order_unless_approximations_are_allowed(tmp_path: Path) -> None:
+    """In lanes 1e300 * 1e-300 * … becomes infinity times zero."""
+    for body in ("m[0] *= a[j];", "m[0] = m[0] * a[j];", "m[0] = a[j] * m[0];", "m[0] *= a[j]; k[0] += a[j];"):
+        for element in ("float", "double"):
+            assert row(tmp_path, body, element, RowOptions()) is None
+            assert row(tmp_path, body, element, RowOptions(fast_math=True)) is not None
+    assert row(tmp_path, "m[0] *= a[j];", "int", RowOptions()) is not None
 
 
 def test_what_gathers_nothing_that_lanes_can(tmp_path: Path) -> None:

@@ -61,11 +61,40 @@ WRONG: dict[str, tuple[Callable[..., tuple[Tensor, ...]], tuple[Tensor, ...], Ca
 }
 
 
+WRONG |= {
+    "a sum that does not wrap": (
+        lambda x: ((x + x) > 0,),
+        (torch.ones(50, dtype=torch.int8),),
+        lambda text: text.replace("(signed char)(a0[i] + a0[i])", "(a0[i] + a0[i])"),
+    ),
+    "NaN": (
+        lambda x, y: (torch.maximum(x, y),),
+        (torch.ones(64), torch.ones(64)),
+        lambda text: text.replace("((a0[i] != a0[i]) || ", "(0 || "),
+    ),
+    "beyond its result": (
+        lambda x: (x.exp(),),
+        (torch.ones(4, 3),),
+        lambda text: text.replace("#pragma endscop", "#pragma endscop\n((float *)o0)[12] = 0;"),
+    ),
+    "in front of its result": (
+        lambda x: (x.exp(),),
+        (torch.ones(5, 3),),
+        lambda text: text.replace("#pragma endscop", "#pragma endscop\n((char *)o0)[-1] = 0;"),
+    ),
+    "an element that it leaves out": (
+        lambda x: (x * 0,),
+        (torch.ones(7),),
+        lambda text: text.replace("< 7", "< 6"),
+    ),
+}
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_code_is_left_to_eager_pytorch_with_a_warning(what: str) -> None:
     function, inputs, change = WRONG[what]
     gm = graph(function, list(inputs))
-    with pytest.warns(BackendWarning, match="computes other values than eager PyTorch"):
+    with pytest.warns(BackendWarning, match="computes other values than eager PyTorch: on "):
         run, report, _ = compile_graph(gm, (), BackendOptions(), changed(change))
     assert not report.groups
     for found, expected in zip(run(list(inputs)), function(*inputs), strict=True):

@@ -230,9 +230,9 @@ class FuncDef(Node):
     ) -> None: ...
 
 class GenericAssociation(Node):
-    type: Node
+    type: Node | None
     expr: Node
-    def __init__(self, type: Node, expr: Node, coord: Coord | None = None) -> None: ...
+    def __init__(self, type: Node | None, expr: Node, coord: Coord | None = None) -> None: ...
 
 class GenericSelection(Node):
     expr: Node

@@ -201,7 +201,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
                 raise
             raise _not_affine(places, error, counter.start_node) from None
         asked = seen.subtract(begin) if counter.loop.once else seen
-        holds, taken_for_granted = _condition(counter, asked, state, endless=True)
+        holds, wraps = _condition(counter, asked, state, endless=True)
         if counter.loop.once:
             holds = holds.union(begin)
         alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
@@ -224,30 +224,29 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
         _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
-        if taken_for_granted:
-            earlier = isl.rename_parameter(result, variable, _EARLIER)
-            following = earlier.intersect(at.eq_set(symbol_aff(_EARLIER).add(constant_aff(step))))
-            following = isl.some_values(following, [_EARLIER])
-            _condition(counter, asked.intersect(result.union(following)), state)
+        if wraps:  # it must not for those that are reached
+            before = isl.rename_parameter(result, variable, _EARLIER)
+            before = before.intersect(at.eq_set(symbol_aff(_EARLIER).add(constant_aff(step))))
+            reached_ones = begin.union(result).union(isl.some_values(before, [_EARLIER]))
+            _condition(counter, asked.intersect(reached_ones), state)
     finally:
         state.loops.pop()
     return tidy(result)
 
 
 def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool = False) -> tuple[isl.Set, bool]:
-    """Where a loop goes on, and whether that was found for values at which nothing in the condition leaves the range of
-    its type. `endless`: `where` has all values that the loop would take without the condition. Raises InputError;
-    NotAffine for a condition that data decide."""
-    state.endless = (counter.variable, set()) if endless else None
+    """Where a loop goes on, and whether something in its condition was taken not to wrap around. `endless`: `where` has
+    all values that the loop would take without it. Raises InputError; NotAffine for a condition that data decide."""
+    state.wrapped_ahead = False if endless else None
     try:
         holds = state.evaluator.condition(counter.condition, where)
-        return holds, bool(state.endless and state.endless[1])
+        return holds, bool(state.wrapped_ahead)
     except NotAffine as error:
         if error.data:
             raise
         raise _not_affine(state.places, error, counter.condition) from None
     finally:
-        state.endless = None
+        state.wrapped_ahead = None
 
 
 def iteration(counter: Counter, state: State) -> Value | None:

@@ -9,7 +9,6 @@ from polydl.base.errors import InputError
 from polydl.frontend.core.loop_forms import Loop, begun_by, step_of
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, constant
-from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.lookup import Settings
 from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.model.scop import Storage
@@ -109,7 +108,7 @@ def not_stepped(node: Node, name: str, state: State) -> InputError:
 
     def number_of(expr: Node) -> int | None:
         try:
-            return state.evaluator.value(expr, universe()).constant
+            return state.evaluator.number(expr)
         except NotAffine:
             return None
 

@@ -104,7 +104,7 @@ class Assignments(State):
             if name in self.undecided:
                 if not self.in_black_box:
                     return name
-            elif name in (self.settings.stored if found.levels else self.settings.changed):
+            elif self.is_stored(name) if found.levels else name in self.settings.changed:
                 return name
         return None
 
@@ -184,6 +184,7 @@ class Assignments(State):
         try:
             new_value = self.evaluator.value(value, self.domain)
             new_value = self.evaluator.convert(new_value, found.ctype, value, self.domain)
+            new_value = self.as_number(new_value, value, self.domain)
         except NotAffine:
             if not self._is_address(found, value):
                 raise NeedsData(found.name) from None

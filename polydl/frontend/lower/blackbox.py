@@ -123,6 +123,8 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
                 "give sizes with -D or --size",
                 topic="not-affine",
             )
+        if known[0].wrapped and not state.evaluator.is_counted(known[0], state.domain):
+            raise NeedsData(name)
         result.append((f"const {temporary.ctype.c} {name}", known[0].pw))
     return tuple(result)
 

@@ -21,6 +21,7 @@ from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Array, MicrokernelCall, Statement, Storage
 from polydl.model.spaces import StatementSpace
+from polydl.model.touched import apart, has_range, listed
 
 
 def check_bounds(
@@ -123,8 +124,10 @@ def alias_assumptions(
     members: Sequence[Symbol],
     strict: bool,
     places: Places,
-) -> tuple[tuple[str, ...], list[InputError]]:
-    """What is assumed of arrays of which two may be the same memory, one of them written; as errors, with `strict`.
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], list[InputError]]:
+    """Arrays of which two may be the same memory, one of them written: those that the output asks about where it runs
+    (`Scop.apart`); what is assumed of the others, of which something touched has no end that is known; that as errors,
+    with `strict`.
 
     One restrict pointer of a pair is enough: what is modified and reached through it is reached through nothing
     else (C11 6.7.3.1). A parameter cannot point at a local array; types that differ do not alias (6.5p7).
@@ -132,11 +135,14 @@ def alias_assumptions(
     """
     written = {access.array for statement in statements for access in statement.accesses if access.write}
     errors: list[InputError] = []
-    pairs = [
-        (symbols[one], symbols[other])
+    known = [
+        (one, other)
         for one, other in combinations(arrays, 2)
         if (one in written or other in written) and _may_alias(symbols[one], symbols[other])
     ]
+    ends = {name: _has_range(arrays[name], symbols[name], statements) for pair in known for name in pair}
+    asked = tuple(pair for pair in known if all(ends[name] for name in pair))
+    pairs = [(symbols[one], symbols[other]) for one, other in known if (one, other) not in asked]
     pairs += [
         (symbols[name], member)
         for name in arrays
@@ -156,41 +162,21 @@ def alias_assumptions(
                     topic="overlap",
                 )
             )
-    said = [apart([(one.shown, other.shown) for one, other in pairs])] if pairs else []
+    none = "neither is restrict" if len(pairs) == 1 else "none is restrict"
+    said = [f"{apart([(one.shown, other.shown) for one, other in pairs])} ({none})"] if pairs else []
     # What is stored as a character may be a part of a pointer.
     bytes_written = [name for name in arrays if name in written and symbols[name].ctype.bits == 8]
     rows = [name for name in arrays if symbols[name].of_rows]
     if bytes_written and rows:
-        said.append(f"writing to {_listed(bytes_written, 'or')} leaves the pointers in {_listed(rows, 'and')} alone")
-    return tuple(said), errors
+        said.append(f"writing to {listed(bytes_written, 'or')} leaves the pointers in {listed(rows, 'and')} alone")
+    return asked, tuple(said), errors
 
 
-def apart(pairs: Sequence[tuple[str, str]]) -> str:
-    """That the two arrays of each pair do not overlap, in one line for people."""
-    if len(pairs) == 1:
-        return "'{}' and '{}' do not overlap (neither is restrict)".format(*pairs[0])
-    parts: list[str] = []
-    left = {frozenset(pair) for pair in pairs}
-    names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    while left:
-        others = {name: [other for other in names if frozenset((name, other)) in left] for name in names}
-        most = max(map(len, others.values()))
-        first = next(name for name in names if len(others[name]) == most)
-        # Those that share its partners, one another included, are said in one breath.
-        group = [n for n in names if {*others[n], n} == {*others[first], first}]
-        rest = [n for n in others[first] if n not in group]
-        left -= {frozenset((one, other)) for one in group for other in others[one]}
-        beside = f"{'nor ' if len(group) > 1 else ''}{_listed(rest, 'or')}" if rest else ""
-        if len(group) > 1:
-            parts.append(f"{_listed(group, 'and')} do not overlap one another{', ' + beside if beside else ''}")
-        else:
-            parts.append(f"{_listed(group, 'and')} does not overlap {beside}")
-    return f"{'; '.join(parts)} (none is restrict)"
-
-
-def _listed(names: Sequence[str], word: str) -> str:
-    quoted = [f"'{name}'" for name in names]
-    return " ".join([", ".join(quoted[:-1]), word, quoted[-1]]) if len(quoted) > 1 else quoted[0]
+def _has_range(array: Array, symbol: Symbol, statements: Sequence[Statement]) -> bool:
+    """Whether the output can say where the memory lies that statements touch of an array."""
+    # The value of a member is kept in a variable of its own; what the region declares is not there yet.
+    lies = array.storage is not Storage.REGION and not (array.is_scalar and symbol.member)
+    return lies and has_range(array, statements)
 
 
 def _may_change(written: Symbol, member: Symbol) -> bool:

@@ -107,8 +107,10 @@ def _each(condition: Node, items: Sequence[Node], state: State) -> tuple[Node, .
     """`if (c) { if (a) x = e; y += f; }` as `if (c && a) x = e;` and `if (c) y += f;`; none where c may be another
     behind one of them."""
     made: list[Node] = []
+    memory = state.memory(condition, *items)
     for item in items:
-        if set(mentions(condition)) & {_target(one) for one in made if isinstance(one, c_ast.Assignment)}:
+        stored = (memory.place(one.lvalue) for one in made if isinstance(one, c_ast.Assignment))
+        if any(memory.touches(condition, place) for place in stored):
             return ()
         several = _choices(c_ast.If(copy.deepcopy(condition), item, None, item.coord), state)
         if not several or not all(isinstance(one, c_ast.Assignment) for one in several):
@@ -170,8 +172,11 @@ def _temporaries_apart(node: c_ast.If, condition: Node, state: State) -> Node | 
     if node.iffalse is None and not all(_private(one.lvalue, state) for one in stored):
         return None  # whether it may be stored to anyway is asked of the whole `if`
     # Nothing that an arm stores is read by a temporary or by the condition, which are now in front of all stores.
-    asked = {*mentions(condition), *(name for _, value in temporaries.values() for name in mentions(value))}
-    if asked & {_target(one) for one in stored} or temporaries.keys() & set(mentions(condition)):
+    memory = state.memory(node)
+    asked = [condition, *(value for _, value in temporaries.values())]
+    if any(memory.touches(part, memory.place(one.lvalue)) for part in asked for one in stored):
+        return None
+    if temporaries.keys() & set(mentions(condition)):
         return None
     parts = [c_ast.Compound(arm, node.coord) for arm in arms]
     left = c_ast.If(condition, parts[0], parts[1] if node.iffalse is not None else None, node.coord)
@@ -196,13 +201,18 @@ def _chosen(
     after it was made; none where there is no such order, or one of two arms reads what it has made. Those of a single
     arm (`otherwise` None) run one after the other as they did: the condition alone must not read what was made."""
     made: list[c_ast.Assignment | None]
+    memory = state.memory(condition, *then, *(otherwise or ()))
+
+    def made_of(one: c_ast.Assignment, code: Node) -> bool:
+        return memory.touches(code, memory.place(one.lvalue))
+
     if otherwise is None:
         made = [_alone(condition, one, state) for one in then]
     else:
         arms = [{text_of(one.lvalue): one for one in arm} for arm in (then, otherwise)]
         if not all(arms) or len(arms[0]) < len(then) or len(arms[1]) < len(otherwise):
             return ()
-        if any(_target(one) in mentions(later) for arm in (then, otherwise) for one, later in combinations(arm, 2)):
+        if any(made_of(one, later) for arm in (then, otherwise) for one, later in combinations(arm, 2)):
             return ()
         made = [_either(condition, [arm.get(place) for arm in arms], state) for place in arms[0] | arms[1]]
     parts = [one for one in made if one is not None]
@@ -210,12 +220,12 @@ def _chosen(
         return ()
 
     def reads(at: int, other: int) -> bool:
-        return _target(parts[other]) in mentions(parts[at] if otherwise is not None else then[at])
+        return made_of(parts[other], parts[at] if otherwise is not None else then[at])
 
     def comes_first(at: int, other: int) -> bool:
         if otherwise is not None:
             return reads(at, other)
-        asked_for = _target(parts[other]) in mentions(condition)
+        asked_for = made_of(parts[other], condition)
         return asked_for or (at < other and (reads(at, other) or reads(other, at)))
 
     ordered: list[c_ast.Assignment] = []
@@ -286,14 +296,6 @@ def _alone(condition: Node, one: c_ast.Assignment, state: State) -> c_ast.Assign
 def _assigned(one: c_ast.Assignment, condition: Node, then: Node, otherwise: Node) -> c_ast.Assignment:
     chosen = c_ast.TernaryOp(copy.deepcopy(condition), then, otherwise, one.coord)
     return c_ast.Assignment(one.op, one.lvalue, chosen, one.coord)
-
-
-def _target(one: c_ast.Assignment) -> str:
-    """The name of the scalar or array that is written."""
-    place: Node = one.lvalue
-    while isinstance(place, c_ast.ArrayRef | c_ast.UnaryOp):
-        place = place.name if isinstance(place, c_ast.ArrayRef) else place.expr
-    return next(mentions(place), "")
 
 
 def _private(place: Node, state: State) -> bool:

@@ -51,7 +51,7 @@ def entries_of(loop: Loop, counter: Counter, state: State) -> RawEntries | None:
         or not isinstance(symbol.ctype, ElementType)
         or not symbol.ctype.is_int
         or len(symbol.levels) != 1
-        or array in state.settings.stored
+        or state.is_stored(array)
         or not last.sub(first).is_equal(constant_aff(1))
     ):
         return None

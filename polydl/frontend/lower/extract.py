@@ -340,7 +340,7 @@ def _scop(
     errors += check_microkernels(statements, walked.statements, places, options.pragmas)
     errors += check_bounds(walked.statements, settled, context, places)
     members = [found.scope.symbols[name] for name in views if name in found.scope.symbols]
-    assumptions, alias_errors = alias_assumptions(
+    asked, assumptions, alias_errors = alias_assumptions(
         used_arrays, walked.symbols, statements, members, options.strict_alias, places
     )
     errors += alias_errors
@@ -415,6 +415,7 @@ def _scop(
         frozenset(name for name in parameters if _is_wide_unsigned(found.scope.find(name))),
         fast_math=options.fast_math,
         long=options.long,
+        apart=asked,
     )
 
 

@@ -25,7 +25,7 @@ from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
 from polydl.frontend.core.node_copies import copied, mapped
-from polydl.frontend.core.tree_parts import declaration, indexed
+from polydl.frontend.core.tree_parts import declaration, indexed, type_named
 from polydl.frontend.meaning.liveness import changed_names
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.symbols import Level, Scope, declarations, mentions, nodes, parameters_of
@@ -281,17 +281,12 @@ class _Expander:
         if any(_is_volatile(n) for n in nodes(definition)):
             raise _No("something in it is volatile")
         number = self.made + 1
-        taken, lines = self._arguments(call, definition, number)
         own = {d.name for one in body for d in declarations(one)}
+        outside = _stored_outside(body, definition)
+        taken, lines = self._arguments(call, definition, number, once=bool(outside))
         kept = _counters(body) - self._known(around, call)
         taken.fresh.update({each: self._fresh(each, number) for each in own - kept})
-        written = {
-            _base(n)
-            for one in body
-            for n in nodes(one)
-            if isinstance(n, c_ast.UnaryOp | c_ast.Assignment) and _stores(n)
-        }
-        if reads and written - taken.fresh.keys() - kept:
+        if reads and outside:
             raise _No("it writes more than variables of its own, and stands in an expression")
         if moved := changed_names(c_ast.Compound(body)) & taken.given.keys():
             raise _No(f"it moves its pointer '{min(moved)}'")
@@ -317,8 +312,11 @@ class _Expander:
     def _is_pure(self, call: c_ast.FuncCall) -> bool:
         return isinstance(call.name, c_ast.ID) and result_type(call.name.name, self.unit, self.scope) is not None
 
-    def _arguments(self, call: c_ast.FuncCall, definition: c_ast.FuncDef, number: int) -> tuple[Taken, list[Node]]:
-        """What stands for the parameters, and the declarations of those that are numbers. Raises _No."""
+    def _arguments(
+        self, call: c_ast.FuncCall, definition: c_ast.FuncDef, number: int, *, once: bool
+    ) -> tuple[Taken, list[Node]]:
+        """What stands for the parameters, and the declarations of those that are numbers; with `once` also of numbers
+        that say where pointers point, if the function may change what these are read from. Raises _No."""
         parameters = [p for p in parameters_of(definition) if not isinstance(p, c_ast.Typename)]  # (void)
         arguments = call.args.exprs if call.args is not None else []
         declared = _given_to(definition)
@@ -331,7 +329,8 @@ class _Expander:
             if is_function or not (levels or isinstance(ctype, ElementType)):
                 raise _No(f"its parameter '{parameter.name}' is neither a number nor a pointer to data")
             if levels:
-                taken.given[parameter.name] = self._pointer(argument, levels, ctype, parameter.name)
+                given = self._pointer(argument, levels, ctype, parameter.name)
+                taken.given[parameter.name] = self._fixed(given, parameter.name, number, lines) if once else given
             else:
                 taken.fresh[parameter.name] = self._fresh(parameter.name, number)
                 lines.append(_declaration(taken.fresh[parameter.name], parameter.type, argument))
@@ -382,6 +381,35 @@ class _Expander:
         if count != len(levels) or (element is not ctype and element != ctype):
             raise _No(f"what it is given for '{name}' has other dimensions, or another type")
         return found
+
+    def _fixed(self, given: Given, name: str, number: int, lines: list[Node]) -> Given:
+        """The same place with what is read from memory in it read once, into variables that `lines` gets. Raises _No
+        where it is a pointer that is read from memory."""
+
+        def fixed(at: Node) -> Node:
+            if not self._may_change(at):
+                return at
+            own = self._fresh(f"{name}_at", number)
+            lines.append(declaration(type_named("long", own), own, copied(at)))
+            return c_ast.ID(own)
+
+        base = given.base
+        subscripts = []
+        while isinstance(base, c_ast.ArrayRef):
+            subscripts.append(fixed(base.subscript))
+            base = base.name
+        if not isinstance(base, c_ast.ID | c_ast.StructRef):
+            raise _No(f"what it is given for '{name}' is read from memory that it may change")
+        for at in reversed(subscripts):
+            base = c_ast.ArrayRef(base, at)
+        return Given(base, None if given.at is None else fixed(given.at))
+
+    def _may_change(self, at: Node) -> bool:
+        """Whether a function that is called may change the value of an expression: it reads memory, or a variable of
+        the file."""
+        own = {d.name for d in [*declarations(self.function.body), *_given_to(self.function)]}
+        memory = any(isinstance(n, c_ast.ArrayRef | c_ast.StructRef) or _is_read(n) for n in nodes(at))
+        return memory or any(name in self.of_file and name not in own for name in mentions(at))
 
     def _dimensions(self, base: Node) -> tuple[int, object]:
         """How many subscripts an array takes, or a row of one, and its element type; 0 where that is not known."""
@@ -504,7 +532,20 @@ def _stores(node: Node) -> bool:
     return steps or isinstance(node, c_ast.Assignment)
 
 
-def _base(node: c_ast.UnaryOp | c_ast.Assignment) -> str:
-    """The variable that a store changes, or whose address is taken."""
-    place = node.lvalue if isinstance(node, c_ast.Assignment) else node.expr
-    return indexed(place)[0]
+def _is_read(node: Node) -> bool:
+    return isinstance(node, c_ast.UnaryOp) and node.op == "*"
+
+
+def _stored_outside(body: Sequence[Node], definition: c_ast.FuncDef) -> bool:
+    """Whether the statements of a function may store to anything but its own variables and arrays."""
+    own = {d.name: d.type for one in body for d in declarations(one)}
+    given = {d.name for d in _given_to(definition) if isinstance(d.type, c_ast.TypeDecl)}
+    for node in (n for one in body for n in nodes(one)):
+        if not isinstance(node, c_ast.UnaryOp | c_ast.Assignment) or not _stores(node):
+            continue
+        place = node.lvalue if isinstance(node, c_ast.Assignment) else node.expr
+        name, subscripts = indexed(place)
+        plain = name in given or name in own
+        if not plain or (subscripts and not isinstance(own.get(name), c_ast.ArrayDecl)):
+            return True
+    return False

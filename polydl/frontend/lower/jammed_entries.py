@@ -16,6 +16,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, integer, items
 from polydl.frontend.lower.member_nodes import renamed
 from polydl.frontend.lower.upward_loops import Bounds, is_fetch
 from polydl.frontend.meaning.liveness import stored_names
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import mentions, nodes
 
 AT_A_TIME = 4
@@ -24,7 +25,9 @@ _COPY = "polydl_{}_{}"
 _ENTRY = "polydl_entry"
 
 
-def jammed(bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node | None]) -> list[Node] | None:
+def jammed(
+    bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node | None], memory: Memory
+) -> list[Node] | None:
     """A loop over `first <= counter < last` with four entries in an iteration, and one over what is left; None
     where an iteration is more than declarations, one sum, and elements of its own entry that it sets.
 
@@ -38,7 +41,7 @@ def jammed(bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node
                for (p = entry; p < last; p++) …
     requires:  arrays that an iteration writes are mentioned as `array[counter]` alone
 
-    `summed`: a loop that adds up, in lanes, by new names of scalars their old ones.
+    `summed`: a loop that adds up, in lanes, by new names of scalars their old ones; `memory`: of the code around.
     """
     loop, counter, last = bounds.loop, bounds.counter, bounds.past
     items = items_of(loop.stmt)
@@ -50,8 +53,8 @@ def jammed(bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node
         return None
     names = [one.name for one in declared]
     heads = {name for _, part in inner.children() if part is not inner.stmt for name in mentions(part)}
-    alone = _independent(declared, inner, stores, counter, names) and not heads & {counter, *names}
-    if not alone or not _known(loop, stores, last):
+    alone = _independent(declared, inner, stores, counter, names, memory) and not heads & {counter, *names}
+    if not alone or not _known(loop, stores, last, memory):
         return None
     sums = items_of(inner.stmt)
     copies: list[dict[str, Node]] = [
@@ -78,7 +81,12 @@ def jammed(bounds: Bounds, summed: Callable[[c_ast.For, Mapping[str, str]], Node
 
 
 def _independent(
-    declared: Sequence[c_ast.Decl], inner: c_ast.For, stores: Sequence[Node], counter: str, names: Sequence[str]
+    declared: Sequence[c_ast.Decl],
+    inner: c_ast.For,
+    stores: Sequence[Node],
+    counter: str,
+    names: Sequence[str],
+    memory: Memory,
 ) -> bool:
     """Whether iterations have nothing in common but what they read."""
     targets: list[str] = []
@@ -89,7 +97,7 @@ def _independent(
         targets.append(array)
     everything: list[Node] = [*(d.init for d in declared if d.init is not None), inner, *stores]
     elsewhere = {name for part in everything for name in stored_names(part)} - {*names, *targets, *_counters(inner)}
-    alone = all(_mentioned_at(part, array, counter) for array in targets for part in everything)
+    alone = all(_mentioned_at(part, array, counter, memory) for array in targets for part in everything)
     return bool(targets) and not elsewhere and alone
 
 
@@ -98,14 +106,17 @@ def _counters(loop: c_ast.For) -> list[str]:
     return [d.name for d in loop.init.decls] if isinstance(loop.init, c_ast.DeclList) else []
 
 
-def _known(loop: c_ast.For, stores: Sequence[Node], last: Node) -> bool:
+def _known(loop: c_ast.For, stores: Sequence[Node], last: Node, memory: Memory) -> bool:
     """Whether the loop declares its variable, and its end is none of what it writes."""
     scalar = isinstance(loop.init, c_ast.DeclList) and all(map(_is_scalar, loop.init.decls))
-    return scalar and not {name for one in stores for name in stored_names(one)} & set(mentions(last))
+    return scalar and not any(memory.changes_what_is_read(one, last) for one in stores)
 
 
-def _mentioned_at(node: Node, array: str, counter: str) -> bool:
-    """Whether an array is mentioned as `array[counter]` alone."""
+def _mentioned_at(node: Node, array: str, counter: str, memory: Memory) -> bool:
+    """Whether an array is mentioned as `array[counter]` alone, and nothing else that may lead into it."""
+    place = memory.place(c_ast.ID(array))
+    if any(memory.touches(c_ast.ID(name), place) for name in {*mentions(node)} - {array}):
+        return False
     own = [one for one in nodes(node) if isinstance(one, c_ast.ArrayRef) and text_of(one) == f"{array}[{counter}]"]
     return len(own) == [*mentions(node)].count(array)
 

@@ -28,6 +28,7 @@ from polydl.frontend.core.tree_parts import declaration, indexed, integer, items
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.upward_loops import PREFETCH, Bounds, bounds_of, counts_along, is_still
 from polydl.frontend.meaning.liveness import assigned_names
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.segment_ends import AHEAD, END, LINE_BYTES, MOST_LINES
 from polydl.model.types import ElementType
@@ -91,6 +92,9 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
     own = assigned_names(loop.stmt)
     if bounds.counter in own or own & set(mentions(bounds.last)):
         return []
+    memory = Memory([loop], find)
+    if memory.changes_what_is_read(loop.stmt, bounds.last):
+        return []
     found: dict[str, _Row] = {}
     for inner in items_of(loop.stmt):
         along = bounds_of(inner)
@@ -101,7 +105,9 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
             continue
         for element in _elements(along.loop.stmt):
             row = _row(element, bounds.counter, along, own, find)
-            if row is not None:
+            # a table that the loop makes itself is not known ahead
+            changed = any(memory.changes_what_is_read(loop.stmt, one) for one in indexed(element)[1])
+            if row is not None and not changed:
                 found.setdefault(written(element), row)
     return list(found.values())
 

@@ -120,7 +120,11 @@ def _in_bounds(items: Sequence[Node], integer: c_ast.Decl, state: State) -> list
     value = _declared(integer, state) if isinstance(integer.type, c_ast.TypeDecl) else None
     others = [one for one in items if one is not integer]
     users = [one for one in others if integer.name in mentions(one)]
-    if not isinstance(value, c_ast.ArrayRef) or not users or _array(value) in state.settings.stored:
+    if not isinstance(value, c_ast.ArrayRef) or not users:
+        return None
+    memory = state.memory(*items)
+    read = [memory.place(one).objects for one in nodes(value) if isinstance(one, c_ast.ArrayRef)]
+    if any(objects is None or any(map(state.is_stored, objects)) for objects in read):
         return None
     changed = {name for one in others for name in assigned_names(one)}
     heads_alone = all(
@@ -149,7 +153,9 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
     if array is None:
         return None
     kept = written(scalar.init) == written(element)
-    between = [one for one in items[at + kept : items.index(last)] if array in mentions(one)]
+    memory = state.memory(*items)
+    place = memory.place(element)
+    between = [one for one in items[at + kept : items.index(last)] if memory.touches(one, place)]
     symbol = state.scope.find(array)
     if not isinstance(loop, c_ast.For) or name not in assigned_names(loop) or between or symbol is None:
         return None
@@ -162,7 +168,7 @@ def _in_element(items: Sequence[Node], scalar: c_ast.Decl, state: State) -> list
         not any(isinstance(node, c_ast.ArrayRef) for part in heads for node in nodes(part))
         or not columns
         or own & set(mentions(element))
-        or array in mentions(last.rvalue)
+        or memory.touches(last.rvalue, place)
         or state.type_of(c_ast.Typename(None, [], None, scalar.type)) is not symbol.ctype
     ):
         return None
@@ -183,7 +189,8 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     if bounds is None or bounds.counter != counter.name:
         return None
     loops: list[c_ast.For] = []
-    step = _step(loop.body, {}, loops, state)
+    declared: list[Node] = []
+    step = _step(loop.body, {}, loops, declared, state)
     written_to = [node.lvalue for node in nodes(step) if isinstance(node, c_ast.Assignment)] if step is not None else []
     if step is None or len({written(place) for place in written_to}) != 1:
         return None
@@ -197,12 +204,21 @@ def _sum(loop: Loop, counter: Counter, state: State) -> _Sum | None:
     fixed = moved | {name for head in heads for name in mentions(head)}
     if target is None or own & fixed:
         return None
+    # what stands in the place of names, and what says which entries there are, is read anew while the sum is made
+    memory = state.memory(loop.node)
+    tables = [part.subscript for part in nodes(step) if isinstance(part, c_ast.ArrayRef)]
+    ends = [part for one in loops for part in (one.init, one.cond) if part is not None]
+    again = (bounds.first, bounds.last, *declared, *tables, *ends)
+    if any(memory.touches(part, memory.place(place)) for part in again):
+        return None
     return _Sum(tuple(around), tuple(inside), step, bounds.counter, bounds.first, bounds.past)
 
 
-def _step(body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: State) -> Node | None:
-    """The one assignment in loops, which `loops` gets, perhaps in an `if`, with what they declare put in its place;
-    None where there is anything else."""
+def _step(
+    body: Node, known: Mapping[str, Node], loops: list[c_ast.For], declared: list[Node], state: State
+) -> Node | None:
+    """The one assignment in loops, which `loops` gets, perhaps in an `if`, with what they declare, `declared`, put in
+    its place; None where there is anything else."""
     *before, last = statements(body) or [body]
     known = dict(known)
     for one in before:
@@ -210,13 +226,15 @@ def _step(body: Node, known: Mapping[str, Node], loops: list[c_ast.For], state: 
         if value is None:
             return None
         assert isinstance(one, c_ast.Decl)
+        pointer = isinstance(one.type, c_ast.PtrDecl)  # of what it points to nothing is read yet
+        declared += [n.subscript for n in nodes(value) if isinstance(n, c_ast.ArrayRef)] if pointer else [value]
         known[one.name] = replaced(value, known)
     match last:
         case c_ast.For(init=c_ast.DeclList(decls=[c_ast.Decl(name=name)])):
             if any(name in mentions(value) for value in known.values()):
                 return None  # another variable of this name
             loops.append(mapped(last, lambda inner: replaced(inner, known)))
-            return _step(last.stmt, known, loops, state)
+            return _step(last.stmt, known, loops, declared, state)
         case c_ast.Assignment() | c_ast.If():
             return replaced(last, known)
     return None

@@ -15,6 +15,7 @@ from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import replaced
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawBlackBox, RawCall, RawStatement, SourceLoop, Walked
 from polydl.frontend.meaning.lookup import Lookup, Settings
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.meaning.values import Values
 from polydl.frontend.text.pragmas import Pragma
@@ -57,6 +58,10 @@ class State(Lookup, ABC):
     def values(self) -> Values:
         """A builder for one statement's value."""
         return Values(self)
+
+    def memory(self, *code: Node) -> Memory:
+        """What names lead to in some code where the walk is."""
+        return Memory(code, self.scope.find, self.array_of)
 
     def branch(self, node: Node) -> None:
         """Walk a statement whose declarations end with it."""

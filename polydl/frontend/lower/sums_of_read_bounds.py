@@ -13,6 +13,7 @@ from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, text_of, type_named
 from polydl.frontend.lower.jammed_entries import jammed
 from polydl.frontend.lower.upward_loops import Bounds, bounds_of, counts_along, is_pure, is_still
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes
 from polydl.model.combiners import Regrouping, of_assignment
 from polydl.model.types import F32, F64, ElementType
@@ -43,6 +44,7 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> Node | None:
     name outside of the code denotes.
     """
     own = {node.name: node for node in nodes(code) if isinstance(node, c_ast.Decl)}
+    memory = Memory([code], find)
 
     def typed(name: str) -> ElementType | None:
         symbol = find(name)
@@ -56,11 +58,11 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> Node | None:
 
     def changed(node: Node) -> Node:
         nonlocal found
-        several = _several(node, typed)
+        several = _several(node, typed, memory)
         if several is not None:
             found = True
             return c_ast.Compound([*several[:-1], mapped(several[-1], changed)])
-        made = _summed(node, typed)
+        made = _summed(node, typed, memory)
         if made is None or not (node is code or _along_rows(node)):
             return mapped(node, changed)
         found = True
@@ -70,16 +72,16 @@ def in_lanes(code: Node, find: Callable[[str], Symbol | None]) -> Node | None:
     return made if found else None
 
 
-def _several(node: Node, typed: Callable[[str], ElementType | None]) -> list[Node] | None:
+def _several(node: Node, typed: Callable[[str], ElementType | None], memory: Memory) -> list[Node] | None:
     """A loop whose entries are independent, four at a time, and the loop over what is left; None for other code."""
     bounds = bounds_of(node)
     if bounds is None or not (is_pure(bounds.loop.stmt) and is_pure(bounds.last)):
         return None
 
     def lanes(loop: c_ast.For, old: Mapping[str, str]) -> Node | None:
-        return _summed(loop, lambda name: typed(old.get(name, name))) if _along_rows(loop) else None
+        return _summed(loop, lambda name: typed(old.get(name, name)), memory) if _along_rows(loop) else None
 
-    return jammed(bounds, lanes)
+    return jammed(bounds, lanes, memory)
 
 
 def _along_rows(loop: Node) -> bool:
@@ -104,7 +106,7 @@ def _declared_type(decl: c_ast.Decl) -> ElementType | None:
     return next((one for one in (F32, F64) if names == [one.c]), None)
 
 
-def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | None:
+def _summed(loop: Node, typed: Callable[[str], ElementType | None], memory: Memory) -> Node | None:
     """A loop that only adds up, in lanes; None for other code."""
     bounds = bounds_of(loop)
     parts = None if bounds is None else _parts(bounds.loop)
@@ -116,10 +118,12 @@ def _summed(loop: Node, typed: Callable[[str], ElementType | None]) -> Node | No
     inside = [*(d.init for d in declared if d.init is not None), *(one.rvalue for one in sums), *places]
     fixed = {bounds.counter, *(d.name for d in declared)}
     named = [t.name for t in targets if t is not None]
-    read = set().union(*(mentions(each) for each in (*inside, bounds.first, bounds.last)))
+    stored = [memory.place(one.lvalue) for one in sums]
+    read = any(memory.touches(each, place) for each in (*inside, bounds.first, bounds.last) for place in stored)
     moved = set().union(*map(mentions, places))
     still = all(map(is_still, (*inside, bounds.first, bounds.last)))
-    if None in targets or len(set(named)) < len(named) or read & set(named) or moved & fixed or not still:
+    apart = memory.apart(one.lvalue for one in sums)
+    if None in targets or not apart or read or moved & fixed or not still:
         return None
     if set(named) & fixed or _mostly_gathered(declared, sums, bounds.counter):
         return None

@@ -19,7 +19,6 @@ from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import counting, integer
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine
-from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.data_subscripts import Chosen
 from polydl.frontend.meaning.symbols import Level, Symbol
 from polydl.model.types import ElementType
@@ -41,6 +40,7 @@ def filled(call: c_ast.FuncCall, state: State) -> Node:
     symbol, extents = _pointed(target, state)
     element = symbol.ctype
     assert isinstance(element, ElementType), "Values lets no others through"
+    _known_size(size, name, state)
     count = _elements(size, element, extents, state)
     if name == "memset":
         byte = _constant(given, state)
@@ -139,6 +139,19 @@ def _elements(size: Node, element: ElementType, inner: Sequence[int], state: Sta
     return [count, *inner]
 
 
+def _known_size(size: Node, name: str, state: State) -> None:
+    """The size is evaluated once, before anything is stored. Raises InputError where data decide it: the loops would
+    read it again in each iteration, from what may have been stored to."""
+    for factor in _multiplied(size):
+        try:
+            state.evaluator.value(factor, state.domain)
+        except NotAffine as error:
+            if error.data:
+                hint = "write it as a loop over elements, up to a bound that is known before"
+                why = f"data decide how many bytes '{name}' fills: {error.why}"
+                raise state.places.error(why, size, hint, topic="depends-on-data") from None
+
+
 def _multiplied(node: Node) -> list[Node]:
     """What a product is of, conversions left out."""
     inner = _uncast(node)
@@ -175,7 +188,7 @@ def _uncast(node: Node) -> Node:
 
 def _constant(node: Node, state: State) -> int | None:
     try:
-        return state.evaluator.value(node, universe()).constant
+        return state.evaluator.number(node)
     except NotAffine:
         return None
 

@@ -17,8 +17,6 @@ from polydl.base.errors import InputError
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.lower.raw import RawAccess, RawAssignment, RawStatement
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.liveness import changed_names, stored_names
-from polydl.frontend.meaning.symbols import mentions
 from polydl.model.combiners import adds
 from polydl.model.expr import AffineValue, Binary, Const, Expr, Gather, Load, Unary, factors_of
 from polydl.model.types import F32, F64, literal_value
@@ -32,7 +30,7 @@ def unskipped(node: c_ast.If, state: State) -> Node | None:
     body = node.iftrue
     with state.tried() as made:
         tested = _tested(node.cond, state)
-        if tested is not None and not (changed_names(body) | stored_names(body)) & set(mentions(tested.node)):
+        if tested is not None and not state.memory(node).changes_what_is_read(body, tested.node):
             state.branch(body)
     if tested is None or not made or not all(_adds_product(one, text_of(tested.node)) for one in made):
         return None

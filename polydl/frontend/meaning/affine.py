@@ -21,7 +21,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType, OtherType
-from polydl.frontend.meaning.integer_ranges import Fit, computed_in_long, fit, least
+from polydl.frontend.meaning.integer_ranges import Fit, counted, fit, least
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
@@ -108,6 +108,10 @@ class Symbols:
         found = self.scope.find(name)
         return None if found is None or found.integer is None else (found.integer, True)
 
+    def ahead(self) -> bool:
+        """Whether values are asked for that may never be reached: what wraps around is noted, and taken not to."""
+        return False
+
     def grant(self, what: str) -> None:
         """Note what is taken for granted of sizes, for people; empty: what goes without saying."""
 
@@ -128,7 +132,7 @@ class Symbols:
         size = 0 if pointer or len(levels) < below else ctype.bytes
         for level in levels[below:]:
             try:
-                extent = None if level.extent is None else self.evaluator.value(level.extent, universe()).constant
+                extent = None if level.extent is None else self.evaluator.number(level.extent)
             except NotAffine:
                 extent = None
             size *= extent or 0
@@ -185,7 +189,7 @@ def constant(node: Node, scope: Scope) -> int | None:
     """Value of a constant expression, of enumerators, constants with such values and literals; None when it is not
     constant."""
     try:
-        return Symbols(scope).evaluator.value(node, universe()).constant
+        return Symbols(scope).evaluator.number(node)
     except NotAffine:
         return None
 
@@ -201,6 +205,10 @@ class Evaluator:
     def affine(self, node: Node, where: isl.Set) -> isl.PwAff:
         """The affine value of an expression. Raises NotAffine."""
         return self.require(self.observed(self.value(node, where), node, where), node)
+
+    def number(self, node: Node) -> int | None:
+        """The value of an expression where it is one number, else None. Raises NotAffine."""
+        return self.observed(self.value(node, universe()), node, universe()).constant
 
     def require(self, value: Value, node: Node) -> isl.PwAff:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
@@ -295,7 +303,7 @@ class Evaluator:
         if constant is not None and ctype == BOOL:
             return number(int(bool(constant)), BOOL)
         if constant is not None and (ctype.unsigned or least(ctype) <= constant <= ctype.maximum):
-            return number(constant % (ctype.maximum + 1) if ctype.unsigned else constant, ctype)
+            return _modulo(number(constant, ctype))
         if ctype.bits > own.bits and own.unsigned and ctype != BOOL:
             return replace(self.observed(value, node, where), ctype=ctype)
         if ctype.unsigned and ctype != BOOL:
@@ -309,22 +317,31 @@ class Evaluator:
 
     def observed(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
         """A value as the integer that it is in C. Raises NotAffine where it may wrap around."""
-        return self._in_range(value, node, where, subscript=subscript) if value.wrapped else value
+        if not value.wrapped:
+            return value
+        constant = value.constant
+        if constant is not None:
+            return number(constant % (value.ctype.maximum + 1), value.ctype)
+        return self._in_range(value, node, where, subscript=subscript)
 
     def _in_range(self, value: Value, node: Node, where: isl.Set, *, subscript: bool = False) -> Value:
         """A value that lies in the range of its type where `where` holds. Raises NotAffine."""
         ctype, kept = value.ctype, replace(value, wrapped=False)
         wide = ctype.bits >= I32.bits
         if value.pw is None:
+            if self.symbols.ahead():
+                return kept
             if self.symbols.strict or not wide:
                 raise self._wraps(Fit.BEYOND, ctype, node)
             self._take(ctype, node)
             return kept
         names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
-        known = {name: found for name in names if (found := self.symbols.variable(name)) is not None}
-        types = {name: own for name, (own, _) in known.items()}
+        known = {name: own for name in names if (own := self.symbols.variable(name)) is not None}
+        types = {name: type_ for name, (type_, _) in known.items()}
         sizes = frozenset(name for name, (_, size) in known.items() if size)
         found = fit(value.pw, ctype, where, types, sizes, subscript=subscript)
+        if found is not Fit.SURE and self.symbols.ahead():
+            return kept
         if found is Fit.BELOW and ctype.unsigned:
             self.wraps.append((where.intersect(value.pw.lt_set(constant_aff(0))), where))
         if found is Fit.TAKEN and not self.symbols.strict:
@@ -350,16 +367,16 @@ class Evaluator:
         else:
             why = f"this '{ctype.c}' may exceed {ctype.maximum} and would wrap around"
             hint = "use a wider type, or state what is known with '#pragma polydl assume(...)'"
-        return NotAffine(why, node, hint=hint, topic="integers", wraps=True)
+        return NotAffine(why, node, hint=hint, topic="integers", wraps=found is Fit.BEYOND)
 
-    def in_long(self, value: Value, where: isl.Set) -> bool:
-        """Whether a `long` holds a value as it is before it is taken modulo 2^bits."""
+    def is_counted(self, value: Value, where: isl.Set) -> bool:
+        """Whether integers with which the output counts hold a value before it is taken modulo 2^bits."""
         if value.pw is None:
             return False
         names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
         known = {name: self.symbols.variable(name) for name in names}
         sizes = frozenset(name for name, found in known.items() if found is None or found[1])
-        return computed_in_long(value.pw, where, sizes)
+        return counted(value.pw, value.ctype, where, sizes)
 
     def _truth(self, holds: isl.Set) -> Value:
         one = constant_aff(1).intersect_domain(holds)
@@ -410,6 +427,9 @@ class Evaluator:
             ctype = common(left.ctype, right.ctype)
             left = self.convert(left, ctype, node.left, where)
             right = self.convert(right, ctype, node.right, where)
+        if node.op in "&|^":
+            right = self.observed(right, node.right, where)
+            left = left if left.constant is None else self.observed(left, node.left, where)
         a, b = left.constant, right.constant
         match node.op:
             case "+" | "-":
@@ -445,10 +465,11 @@ class Evaluator:
         return _modulo(Value(None, poly_mul(left.poly, right.poly), ctype, {**left.parts, **right.parts}))
 
     def _division(self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set) -> Value:
+        right = self.observed(right, node.right, where)
         divisor = right.constant
         if node.op == "%" and divisor and ctype.unsigned and divisor & (divisor - 1) == 0 and left.constant is None:
             return Value(self.require(left, node.left).mod_val(isl.value(divisor)), None, ctype)
-        left, right = self.observed(left, node.left, where), self.observed(right, node.right, where)
+        left = self.observed(left, node.left, where)
         if divisor is None:
             return self._near_division(left, right, ctype, node, where)
         if divisor == 0:
@@ -514,13 +535,10 @@ class Evaluator:
 
 
 def _modulo(value: Value) -> Value:
-    """A sum or product as C has it: of an unsigned type modulo 2^bits, at once where it is a number."""
-    if not value.ctype.unsigned:
-        return value
+    """A number, a sum or a product: of an unsigned type it is known modulo 2^bits alone."""
     constant = value.constant
-    return (
-        replace(value, wrapped=True) if constant is None else number(constant % (value.ctype.maximum + 1), value.ctype)
-    )
+    known = not value.ctype.unsigned or (constant is not None and 0 <= constant <= value.ctype.maximum)
+    return value if known else replace(value, wrapped=True)
 
 
 def _polynomial(value: Value) -> Value:

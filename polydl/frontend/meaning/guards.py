@@ -10,7 +10,6 @@ from pycparser.c_ast import Decl
 from pycparser.c_parser import ParseError
 
 from polydl.frontend.meaning.affine import Evaluator, NotAffine
-from polydl.frontend.meaning.affine_terms import universe
 from polydl.frontend.meaning.symbols import Scope
 from polydl.frontend.text.preprocess import Macro, Preprocessed
 from polydl.frontend.text.scan import TOKEN, SourceText
@@ -56,7 +55,7 @@ def _value(macro: Macro, preprocessed: Preprocessed, offset: int, evaluator: Eva
         tree = c_parser.CParser().parse(f"int value = ({text});", "macro")
         (declared,) = tree.ext[:1]
         init = declared.init if isinstance(declared, Decl) else None
-        return None if init is None else evaluator.value(init, universe()).constant
+        return None if init is None else evaluator.number(init)
     except (ParseError, NotAffine, RecursionError):
         return None
 

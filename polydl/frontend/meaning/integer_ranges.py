@@ -71,11 +71,18 @@ def fit(
     return Fit.BEYOND if below.is_empty() else Fit.BELOW
 
 
-def computed_in_long(pw: isl.PwAff, where: isl.Set, sizes: frozenset[str]) -> bool:
-    """Whether a `long` holds a function of symbols, sizes of up to 2^32 given, with room for what it is made of."""
-    most = constant_aff(1 << 62)
+def counted(pw: isl.PwAff, ctype: ElementType, where: isl.Set, sizes: frozenset[str]) -> bool:
+    """Whether integers with which the output counts, `int` for types of up to 32 bits and `long` for others, hold a
+    function of symbols: for sizes that are as large as those may be it is little more than one of them."""
+    bits = 31 if ctype.bits <= I32.bits else 62
+    most = constant_aff((1 << bits + 1) - 1 if involved(sizes, pw, where) else (1 << bits) - 1)
     outside = where.intersect(pw.gt_set(most).union(pw.lt_set(most.neg())))
     for name in sizes.intersection(isl.involved_parameters(outside)):
-        at, large = symbol_aff(name), constant_aff(1 << 32)
+        at, large = symbol_aff(name), constant_aff(1 << min(bits, 32))
         outside = outside.intersect(at.le_set(large)).intersect(at.ge_set(large.neg()))
     return bool(outside.is_empty())
+
+
+def involved(sizes: frozenset[str], pw: isl.PwAff, where: isl.Set) -> bool:
+    """Whether sizes without a value decide about a function of symbols."""
+    return not sizes.isdisjoint({*isl.involved_parameters(pw), *isl.involved_parameters(where)})

@@ -111,9 +111,9 @@ class Lookup(Symbols):
         """Temporaries of which only the value modulo 2^64 is known, which they keep: `size_t row = (size_t)i * k`."""
         self.pointers: dict[str, Pointer] = {}
         """Pointers that the region declared last under a name."""
-        self.endless: tuple[str, set[str]] | None = None
-        """While the condition of a loop is asked for all values that its variable would take without it: the variable,
-        and what has been taken for granted of them."""
+        self.wrapped_ahead: bool | None = None
+        """While the condition of a loop is asked for all values that its variable would take without it: whether
+        something in it wraps around for some of them. None: at any other time."""
         self.undecided: dict[str, ElementType] = {}
         """The types of the loop variables around whose bounds data decide."""
         self.entries: frozenset[str] = frozenset()
@@ -130,16 +130,18 @@ class Lookup(Symbols):
     def variable(self, name: str) -> tuple[ElementType, bool] | None:
         """See `affine.Symbols`."""
         counted = next((ctype for loop, ctype in self.loops if loop.name == name), None)
-        return super().variable(name) if counted is None else (counted, self._is_endless(name))
+        return super().variable(name) if counted is None else (counted, False)
 
-    def _is_endless(self, name: str) -> bool:
-        return self.endless is not None and self.endless[0] == name
+    def ahead(self) -> bool:
+        """See `affine.Symbols`."""
+        if self.wrapped_ahead is None:
+            return False
+        self.wrapped_ahead = True
+        return True
 
     def grant(self, what: str) -> None:
         """See `affine.Symbols`."""
-        if self.endless is not None:
-            self.endless[1].add(what)
-        elif what:
+        if what:
             self.walked.granted.setdefault(what)
 
     def integer(self, node: c_ast.ID) -> Value:
@@ -176,6 +178,19 @@ class Lookup(Symbols):
             raise NeedsData(name)
         return self._outside(found, integer, node)
 
+    def as_number(self, value: Value, node: Node, where: isl.Set) -> Value:
+        """What a variable is given: a value that is known to lie in the range of its type where it does, and as it is
+        where it may be too large. Raises NotAffine where it may be below zero."""
+        before, self.in_value = self.in_value, True
+        try:
+            return self.evaluator.observed(value, node, where)
+        except NotAffine as error:
+            if not error.wraps:
+                raise
+            return value
+        finally:
+            self.in_value = before
+
     def address(self, node: c_ast.ID) -> Value:
         """See `affine.Symbols`. Raises NotAffine or NeedsData."""
         known = self.address_of(str(node.name))
@@ -205,6 +220,7 @@ class Lookup(Symbols):
                     found = self.settings.scope.find(name)
                     assert found is not None, "extract finds it"
                     value = self.evaluator.convert(value, found.ctype, given, self.settings.context)
+                    value = self.as_number(value, given, self.settings.context)
                 except (NotAffine, NeedsData):
                     continue
                 self.environment[name] = (value, None)
@@ -304,6 +320,15 @@ class Lookup(Symbols):
         if name not in self.pointers or self.pointers[name].symbol is not found:
             self.walked.symbols.setdefault(name, found)
         return found
+
+    def array_of(self, name: str) -> str | None:
+        """The array that a pointer of the region leads into; None of other names."""
+        known = self.pointers.get(name)
+        return known.place[0].name if known is not None and self.scope.find(name) is known.symbol else None
+
+    def is_stored(self, name: str) -> bool:
+        """Whether the region may store to what an array or pointer leads to."""
+        return bool({name, self.array_of(name)} & self.settings.stored)
 
     def pure(self, name: str) -> ElementType | None:
         """Result type of a function without side effects; None for others."""

@@ -237,6 +237,9 @@ class _Names(Symbols):
     def variable(self, name: str) -> tuple[ElementType, bool] | None:
         return self._outer.variable(name)
 
+    def ahead(self) -> bool:
+        return self._outer.ahead()
+
     def grant(self, what: str) -> None:
         self._outer.grant(what)
 

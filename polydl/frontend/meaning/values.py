@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 
 from pycparser import c_ast
@@ -27,6 +28,7 @@ from polydl.model.scop import Storage
 from polydl.model.types import (
     I32,
     I64,
+    U32,
     ElementType,
     common,
     float_literal,
@@ -105,13 +107,19 @@ class Values(Elements):
         if value.pw is None:
             # A product of symbols is written as it stands; one that a variable holds, as what it holds.
             return self._product(value) if isinstance(node, c_ast.ID) and value.poly else None
-        if not self.evaluator.in_long(value, where):
-            # what polydl computes as `long` is one: C's own operators wrap as they should
+        if value.wrapped and not self.evaluator.is_counted(value, where):
+            # the output's integers would overflow: C's own operators wrap as they should
             if isinstance(node, c_ast.ID) and not value.poly:
                 raise NeedsData(node.name)
-            return self._product(value) if value.poly and (isinstance(node, c_ast.ID) or not value.parts) else None
+            return self._modulo(value) if value.poly and (isinstance(node, c_ast.ID) or not value.parts) else None
         expr: Expr = AffineValue(value.pw)
         return (expr if value.ctype is I32 else Convert(I64, value.ctype, expr)), value.ctype
+
+    def _modulo(self, value: Value) -> tuple[Expr, ElementType]:
+        """A polynomial of symbols as C computes it, modulo 2^bits."""
+        if value.ctype.bits >= U32.bits:
+            return self._product(value)
+        return Convert(U32, value.ctype, self._product(replace(value, ctype=U32))[0]), value.ctype
 
     @staticmethod
     def _product(value: Value) -> tuple[Expr, ElementType]:
