@@ -31,6 +31,7 @@ from polydl.kernels.pack_ahead import checked, one_region_each
 from polydl.lower.header import header
 from polydl.lower.splice import splice
 from polydl.measure import Compilation, Progress, Toolchain, check_compiles, measure
+from polydl.measure.compiler import CompilerTooSlow
 from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.measure.source_check import Checked
@@ -284,7 +285,10 @@ def optimize(
         # What was compiled piece by piece is read once more as a whole: names might meet.
         whole = run and not all(one.compiled for one in done)
         diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
-        if not diagnostics.ok:
+        if diagnostics.late:
+            less = "; ".join(filter(None, (less, f"of the whole output {diagnostics.message.removeprefix('error: ')}")))
+            diagnostics = check_compiles(text, toolchain, program.source, object_code=False)
+        if not diagnostics.ok and not diagnostics.late:
             raise _does_not_compile(diagnostics, program, toolchain)
     checking = time.perf_counter() - checking
     calling = time.perf_counter()
@@ -471,7 +475,12 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
     if code is not None and report.original.median <= _QUICK and pointed(scop) is None:
         tell = partial(progress, "sizes") if progress else None
         elsewhere = replace(options, data={})  # what is given is of the tuned sizes
-        tried = run_neighbours(scop, code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
+        try:
+            tried = run_neighbours(scop, code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
+        except CompilerTooSlow as error:
+            # At other sizes the loops run as they are written.
+            done = replace(done, other_sizes=f"of code for other sizes {error.reason}")
+            code = done.code
     whole = code is None or (not code.outside and (bool(tried) or not code.otherwise))
     for_others = time.perf_counter() - for_others
     # What takes longer takes nothing from the regions that follow: how much is done is decided by counts.

@@ -90,7 +90,7 @@ class ManyMeasured:
     warnings: tuple[str, ...]
 
 
-def precompiled(toolchain: Toolchain, folder: Path, timeout: float = 120.0) -> Toolchain:
+def precompiled(toolchain: Toolchain, folder: Path) -> Toolchain:
     """The tool chain with the vector headers precompiled into `folder`, since they take a large part of the time that
     each unit takes to compile; unchanged where the compiler cannot do that.
 
@@ -100,7 +100,7 @@ def precompiled(toolchain: Toolchain, folder: Path, timeout: float = 120.0) -> T
     header = folder / "polydl_prelude.h"
     header.write_text(_PRELUDE.format(vectors=_VECTORS))
     arguments: list[str | Path] = [find_compiler(toolchain), *toolchain.cflags, "-w", "-fPIC", "-fvisibility=hidden"]
-    done = run_compiler([*arguments, "-x", "c-header", "-o", folder / "polydl_prelude.h.gch", header], timeout)
+    done = run_compiler([*arguments, "-x", "c-header", "-o", folder / "polydl_prelude.h.gch", header])
     if not done.ok:
         return toolchain
     return replace(toolchain, cflags=(*toolchain.cflags, "-include", str(header)))

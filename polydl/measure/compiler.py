@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +23,10 @@ from polydl.frontend.text.linkage import as_c
 from polydl.measure.measurement import Toolchain
 from polydl.model.scop import Source
 
+COMPILE_SECONDS = 20.0
+"""Of processor time that a compiler gets for one text, at most. What takes longer gives way to something plainer."""
+_WAITS = 3.0
+"""Times as long that is waited for it, where other programs use the processors too or it does nothing."""
 _MESSAGE_LINES = 12
 """Lines of compiler output in an error message."""
 
@@ -45,6 +52,8 @@ class Compilation:
     output: str
     """Everything the compiler printed, or why it was stopped."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    late: bool = False
+    """Whether it was stopped because it took too long."""
 
     @property
     def message(self) -> str:
@@ -95,13 +104,21 @@ def link_flags(toolchain: Toolchain) -> list[str]:
     return inputs + flags + run_paths
 
 
-def run_compiler(arguments: Sequence[str | Path], timeout: float, live: LiveProcesses | None = None) -> Compilation:
-    """Run a compiler, and kill it with its children after `timeout` seconds. Messages are in the C locale.
+class CompilerTooSlow(ToolchainError):
+    """A compiler was stopped because it took too long."""
+
+
+def run_compiler(
+    arguments: Sequence[str | Path], timeout: float | None = None, live: LiveProcesses | None = None
+) -> Compilation:
+    """Run a compiler, and stop it and its children when one of them took `timeout` seconds of a processor (unless it is
+    given `COMPILE_SECONDS`), or all of them thrice as long by the clock: so that what is compiled does not depend on
+    what else the machine does. Messages are in the C locale.
 
     Temporary files go to a folder that is removed, since a compiler that is killed does not remove them.
     """
     with tempfile.TemporaryDirectory(prefix="polydl-cc-") as temporary:
-        return _run_compiler(arguments, timeout, live, temporary)
+        return _run_compiler(arguments, COMPILE_SECONDS if timeout is None else timeout, live, temporary)
 
 
 def _run_compiler(
@@ -117,12 +134,16 @@ def _run_compiler(
     )
     if live is not None:
         live.add(process.pid)
+    late = Compilation(False, f"error: it takes the compiler over {timeout:g} s", late=True)
+    most = math.ceil(timeout)
     try:
-        output, _ = process.communicate(timeout=timeout)
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most + 1))
+        output, _ = process.communicate(timeout=_WAITS * timeout)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return Compilation(False, f"error: the compiler did not finish within {timeout:g} s")
+        return late
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -131,7 +152,13 @@ def _run_compiler(
         if live is not None:
             live.discard(process.pid)
     text = output.decode(errors="replace")
+    if process.returncode and (process.returncode == -signal.SIGXCPU or _TOO_SLOW.search(text)):
+        return late
     return Compilation(process.returncode == 0, text, _diagnostics(text))
+
+
+_TOO_SLOW = re.compile(r"CPU time limit exceeded")
+"""What a compiler says of a program that it starts for the work, and that took too long."""
 
 
 class LiveProcesses:
@@ -205,7 +232,6 @@ def check_compiles(
     toolchain: Toolchain,
     source: Source,
     warnings: Iterable[str] = ("-Wall", "-Wextra"),
-    timeout: float = 120.0,
     name: str = "output.c",
     *,
     object_code: bool = True,
@@ -222,7 +248,7 @@ def check_compiles(
         path.write_bytes(as_c(text).encode("utf-8", "surrogateescape"))
         flags = [*toolchain.cflags, *unit_flags(source), *warnings]
         wanted = ["-O1", "-c", "-o", Path(folder, "output.o")] if object_code else ["-fsyntax-only"]
-        result = run_compiler([compiler, *flags, *wanted, path], timeout)
+        result = run_compiler([compiler, *flags, *wanted, path])
     return replace(result, output=result.output.replace(str(path), name))
 
 

@@ -85,7 +85,7 @@ def _shows(fault: Fault, compiler: str, toolchain: Toolchain) -> bool | None:
     with tempfile.TemporaryDirectory(prefix="polydl-fault-") as folder:
         source, program = Path(folder, "fault.c"), Path(folder, "fault")
         source.write_text(fault.program, encoding="utf-8")
-        if not run_compiler([compiler, *toolchain.cflags, "-o", program, source], _TIMEOUT).ok:
+        if not run_compiler([compiler, *toolchain.cflags, "-o", program, source]).ok:
             return None
         status = subprocess.run([program], timeout=_TIMEOUT, check=False).returncode
         return {0: False, 1: True}.get(status)

@@ -60,8 +60,8 @@ class MeasureOptions:
     """A region whose run takes longer than this is timed by its verification runs only."""
     jobs: int = field(default_factory=_cores)
     """Number of compilers that run at the same time."""
-    compile_timeout: float = 120.0
-    """Limit for compiling one candidate."""
+    compile_timeout: float = 20.0
+    """Seconds of a processor for compiling one candidate (`compiler.run_compiler`)."""
     memory: int = 1 << 30
     """Bytes that a candidate may allocate in addition to the arrays and one copy of them."""
     buffer_sets: int = 3
@@ -135,6 +135,8 @@ class Measurement:
     max_error: Mapping[str, float] = field(default_factory=dict)
     """Max-norm of the difference from the original, by array, over all verification runs."""
 
+    late: bool = False
+    """Whether it was not compiled because that takes too long."""
     length: int = 0
     """Characters of its C text: of two candidates within the noise, the shorter one counts as simpler."""
     estimated: bool = False

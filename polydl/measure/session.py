@@ -228,7 +228,7 @@ class Builder:
             elif result.ok:
                 built.append(Built(name, _library(number), tuple(str(part) for part in job)))
             else:
-                failed.append(Measurement(name, Status.COMPILE_FAILED, result.message))
+                failed.append(Measurement(name, Status.COMPILE_FAILED, result.message, late=result.late))
         return built, failed
 
     def _driver(self) -> list[list[str | Path]]:

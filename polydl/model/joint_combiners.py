@@ -8,9 +8,9 @@ one element (`lift`), of two states (`join`), and of a whole block of elements b
 which rows of vectors, threads and microkernels are there already. A joint combiner more is a row here
 (docs/extending.md): whoever adds one vouches for it, and tests/model/test_joint_combiners.py tests its laws by algebra.
 
-Formulas are written as in C, in terms of the names that their field's docstring says; they are about real numbers. Where
-numbers are none, as 0 / 0 is, a block must be as its elements one by one are: weights of zero behind others change
-nothing, nor do exponents of minus infinity.
+Formulas are written as in C, in terms of the names that their field's docstring says; they are about real numbers.
+Where 0 / 0 is none, a block must be what its elements one by one are: weights of zero behind others change nothing, nor
+do exponents of minus infinity.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Pass:
     usable: str = ""
     """A condition; empty: one that always holds."""
     otherwise: str = ""
-    """What stands for the value where that does not hold: in a block that weighs nothing, which is joined as nothing."""
+    """What stands for the value where that does not hold: in a block of weight zero, which changes no state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

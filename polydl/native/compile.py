@@ -115,7 +115,7 @@ def compile_kernel(
     checks = index_checks(s for s in program.scops if s.function == function)
     document = {
         "signature": declared.to_data(), "made": asdict(made), "flags": unit_flags(program.source),
-        "checks": list(map(asdict, checks)),
+        "checks": list(map(asdict, checks)), "plain": program.source.text,
         "conditional_loads": loads_under_conditions(text, o.toolchain().cc, unit_flags(program.source)),
     }  # fmt: skip
     if key is not None:
@@ -156,7 +156,7 @@ def _kernel(text: str, document: Mapping[str, Any], o: Options, *, check: bool) 
     lists = {name: tuple(document["made"][name]) for name in ("notes", "packed")}
     made = Made(**document["made"] | lists)
     toolchain = without_fault(o.toolchain()) if document["conditional_loads"] else o.toolchain()
-    unit = Unit(text, tuple(document["flags"]), toolchain)
+    unit = Unit(text, tuple(document["flags"]), toolchain, "" if text == document["plain"] else document["plain"])
     checks = [IndexCheck(**one | {"extents": tuple(one["extents"])}) for one in document["checks"]] if check else []
     return Kernel(Signature.from_data(document["signature"]), made, unit, checks)
 

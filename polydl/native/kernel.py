@@ -6,13 +6,15 @@ import ctypes
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from polydl.base import html
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
+from polydl.measure.compiler import CompilerTooSlow
 from polydl.measure.unit import environment
 from polydl.model.bfloat16 import widened
 from polydl.model.types import ElementType
@@ -49,6 +51,11 @@ class Made:
     takes them."""
 
 
+def _loaded(signature: Signature, made: Made, unit: Unit) -> tuple[ctypes.CDLL, Path]:
+    """The shared object of a kernel, and its file. Raises CompilerTooSlow, ToolchainError."""
+    return shared.load(replace(unit, text=unit.text + _wrapper(signature, made.packed)))
+
+
 class Kernel:
     """A C function that Python calls on arrays. Made by `polydl.compile`.
 
@@ -72,6 +79,15 @@ class Kernel:
     """
 
     def __init__(self, signature: Signature, made: Made, unit: Unit, checks: Sequence[IndexCheck] = ()) -> None:
+        try:
+            library, self.path = _loaded(signature, made, unit)
+        except CompilerTooSlow as error:
+            if not unit.plain:
+                raise
+            note = f"the loops run as they are written: {error.reason}"
+            made = Made("as written", None, "", None, made.threads, (*made.notes, note))
+            unit = replace(unit, text=unit.plain, flags=(*unit.flags, "-O1"), plain="")
+            library, self.path = _loaded(signature, made, unit)
         self.signature = signature
         self.checks = tuple(checks)
         self.made = made
@@ -84,7 +100,6 @@ class Kernel:
         self._defaults = {p.name: scalar(p, p.default) for p in signature.parameters if p.default is not None}
         self._any_size = any(p.any_value for p in signature.parameters)
         self._extents = sum(e is not None for p in signature.parameters for e in p.dims or ())
-        library, self.path = shared.load(Unit(unit.text + _wrapper(signature, made.packed), unit.flags, unit.toolchain))
         self._library = library
         self._call = library.polydl_native_call
         self._call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]

@@ -16,12 +16,10 @@ from pathlib import Path
 from polydl.base.cache import Cache, compiler_parts, key_of
 from polydl.base.errors import ToolchainError
 from polydl.measure import Toolchain
-from polydl.measure.compiler import find_compiler, link_flags, run_compiler
+from polydl.measure.compiler import CompilerTooSlow, find_compiler, link_flags, run_compiler
 from polydl.target.detect import read_processor
 
 CACHE = Cache("compiled", ".so", 500)
-_TIMEOUT = 600.0
-"""Seconds that one run of the compiler may take."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 """Hidden names neither replace those of other libraries in the process nor are replaced by them. An undefined name is
 an error of the linker, not a crash at the first call."""
@@ -36,11 +34,13 @@ class Unit:
     flags: tuple[str, ...]
     """Flags of the preprocessor: -D, -I, the folder of the file."""
     toolchain: Toolchain
+    plain: str = ""
+    """C text of the loops as they are written, for a compiler that takes too long for `text`; empty: none."""
 
 
 def load(unit: Unit) -> tuple[ctypes.CDLL, Path]:
     """Load the shared object of a unit, from the cache or newly compiled; also gives its file. Raises
-    ToolchainError."""
+    CompilerTooSlow, and ToolchainError for what fails otherwise."""
     with tempfile.TemporaryDirectory(prefix="polydl-native-") as temporary:
         source = Path(temporary, "kernel.c")
         source.write_bytes(unit.text.encode("utf-8", "surrogateescape"))
@@ -55,7 +55,9 @@ def load(unit: Unit) -> tuple[ctypes.CDLL, Path]:
 
 def _run(unit: Unit, arguments: list[str | Path]) -> str:
     compiler = find_compiler(unit.toolchain)
-    done = run_compiler([compiler, *unit.toolchain.cflags, *unit.flags, *arguments], _TIMEOUT)
+    done = run_compiler([compiler, *unit.toolchain.cflags, *unit.flags, *arguments])
+    if done.late:
+        raise CompilerTooSlow(done.message.removeprefix("error: "))
     if not done.ok:
         raise ToolchainError(f"the kernel cannot be compiled: {done.message}")
     return done.output

@@ -161,10 +161,16 @@ class Writer:
 
     def written(self, place: Place, size: int, effects: Effects, node: c_ast.Node, *, again: bool = False) -> Effects:
         """The effects of an assignment whose operands have these: its own write comes after their values, but not
-        after their pending effects. `again`: the place is read first, as in `+=`."""
+        after their pending effects. `again`: the place is read first, as in `+=`.
+
+        The write of `=` and `+=` counts as ended for an assignment around it: C11 leaves `a[i] = a[j] = x` undefined
+        where i is j, but no compiler does, and C++ does not.
+        """
         mine = place.touched(size)
         self._against((mine,), effects.pending, node)
         reads = (*effects.reads, mine) if again else effects.reads
+        if isinstance(node, c_ast.Assignment):
+            return Effects(reads, (*effects.done, mine), effects.pending)
         return Effects(reads, effects.done, (*effects.pending, mine))
 
     def _against(self, writes: tuple[Touched, ...], others: tuple[Touched, ...], node: c_ast.Node) -> None:

@@ -25,8 +25,6 @@ from polydl.torch_backend import calls_in_python
 
 _CACHE = Cache("torch_call", ".so", 20)
 _NAME = "polydl_torch_call"
-_TIMEOUT = 120.0
-"""Seconds that the compiler may take."""
 
 
 @cache
@@ -60,7 +58,7 @@ def _compiled(cc: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="polydl-torch-call-"))
     made = folder / f"{_NAME}.so"
     flags = ["-O2", "-fPIC", "-shared", "-fopenmp", f"-I{headers}"]
-    done = run_compiler([find_compiler(Options(cc=cc).toolchain()), *flags, str(source), "-o", str(made)], _TIMEOUT)
+    done = run_compiler([find_compiler(Options(cc=cc).toolchain()), *flags, str(source), "-o", str(made)])
     if not done.ok:
         raise ToolchainError(f"the extension for calls cannot be compiled: {done.message}")
     return _CACHE.path(key) if _CACHE.write(key, made.read_bytes()) else made

@@ -42,8 +42,6 @@ from polydl.search.variant import Variant
 
 OBJECTS = Cache("torch_groups", ".so", 5000)
 TEXTS = Cache("torch_texts", ".json", 5000)
-_TIMEOUT = 300.0
-"""Seconds that the compiler may take for a group."""
 _SHARED = ("-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs")
 _WORTH_WORKERS = 4
 """Groups to search from which workers are begun: the start of one takes as long as a search."""
@@ -202,23 +200,30 @@ def _searched(job: Job, made: tuple[Result, Told]) -> Searched:
     return Searched(job.written, found.text, ids, notes, used, shared, flags)
 
 
-def compiled(job: Job, found: Searched) -> Path:
-    """The shared object of what was searched, in the cache where that can be written. Raises ToolchainError."""
+def compiled(job: Job, found: Searched) -> tuple[Searched, Path]:
+    """The shared object of what was searched, in the cache where that can be written; of the loops as they are written,
+    and they as what was found, where that takes the compiler too long. Raises ToolchainError."""
     toolchain: Toolchain = Options(cc=job.cc).toolchain()
     folder = Path(tempfile.mkdtemp(prefix="polydl-torch-group-"))
     source, target = folder / "group.c", folder / "group.so"
     source.write_text(found.text + job.entry, encoding="utf-8")
     arguments: list[str | Path] = [*toolchain.cflags, *found.flags, *header_flags(), *_SHARED, "-o", target, source]
     arguments += link_flags(toolchain)
-    done = run_compiler([find_compiler(toolchain), *arguments], _TIMEOUT)
+    done = run_compiler([find_compiler(toolchain), *arguments])
+    if done.late:
+        note = f"the loops run as they are written: {done.message.removeprefix('error: ')}"
+        found = Searched(job.written, job.written, (), (*found.notes, note), 0, flags=found.flags)
+        TEXTS.write(job.key, json.dumps(asdict(found)).encode())
+        source.write_text(job.written + job.entry, encoding="utf-8")
+        done = run_compiler([find_compiler(toolchain), *arguments, "-O1"])
     if not done.ok:
         raise ToolchainError(f"the code of a group cannot be compiled ({source}): {done.message}")
     if not OBJECTS.write(job.key, target.read_bytes()):
-        return target
+        return found, target
     source.unlink()
     target.unlink()
     folder.rmdir()
-    return OBJECTS.path(job.key)
+    return found, OBJECTS.path(job.key)
 
 
 Waiting = Callable[[], tuple[Searched, Path]]
@@ -263,7 +268,7 @@ class Compilers:
         path = self._threads.submit(compiled, job, found)
         if self._timed:
             path.result()
-        return lambda: (found, path.result())
+        return path.result
 
     def _worked(self, job: Job) -> tuple[Searched, Path]:
         begin = time.perf_counter()
@@ -338,7 +343,7 @@ def work() -> None:
 def _answer(job: Job) -> dict[str, object]:
     try:
         found = searched(job)
-        path = compiled(job, found)
+        found, path = compiled(job, found)
     except PolyDLError as error:
         return {"kind": "polydl", "error": str(error)}
     except Exception as error:  # noqa: BLE001  # raised again where the job came from

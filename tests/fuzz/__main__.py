@@ -1,6 +1,7 @@
 """Differential fuzzing for a given time.
 
-python -m tests.fuzz [--minutes 20] [--seed 0] [--jobs 2] [--out FOLDER] [--only c|affine] [--without counter,…] [--graphs]
+python -m tests.fuzz [--minutes 20] [--seed 0] [--jobs 2] [--out FOLDER] [--only c|affine] [--without counter,…]
+                     [--graphs]
 
 A third of the time for affine programs (`whole.py`): domains, accesses and dependences against enumeration, results of
 the best variants against a brute-force interpreter, generated code under sanitizers. The rest is for programs over the
@@ -97,7 +98,8 @@ def affine(seconds: float, number: int) -> int:
             return 1
         number += 1
         print(
-            f"seed {number - 1}: {tally.programs} affine programs, {tally.variants} texts, {len(tally.refused)} refused",
+            f"seed {number - 1}: {tally.programs} affine programs, {tally.variants} texts, "
+            f"{len(tally.refused)} refused",
             flush=True,
         )
     for message in tally.refused[:5]:

@@ -1,5 +1,5 @@
-"""Bounds of integers as polynomials of the sizes, none of which is negative: what is known of subscripts while a program
-is generated."""
+"""Bounds of integers as polynomials of the sizes, none of which is negative: what is known of subscripts while a
+program is generated."""
 
 from __future__ import annotations
 

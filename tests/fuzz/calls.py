@@ -205,7 +205,8 @@ def differing(program: Program, expected: Sequence[Values], got: Sequence[Values
                     same &= (np.signbit(x) == np.signbit(y)) | np.isnan(x)
             if not same.all():
                 place = int(np.argmin(same))
-                return f"{name}[{place}]{member} is {y[place]!s}, not {x[place]!s} ({int((~same).sum())} of {len(x)} differ)"
+                differ = f"{int((~same).sum())} of {len(x)} differ"
+                return f"{name}[{place}]{member} is {y[place]!s}, not {x[place]!s} ({differ})"
     return ""
 
 

@@ -1,5 +1,5 @@
-"""The choices that a random program is made of, and their shrinking: any list of numbers is a program, and shorter lists
-and smaller numbers are simpler ones."""
+"""The choices that a random program is made of, and their shrinking: any list of numbers is a program, and shorter
+lists and smaller numbers are simpler ones."""
 
 from __future__ import annotations
 

@@ -350,8 +350,11 @@ def temporaries(b: Builder) -> None:
     name, ctype = b.fresh("u"), one.type
     b.emit(f"{ctype.name} {name} = {one.text};")
     if c.chance(1, 2):
-        b.emit(f"if ({b.condition()}) {name} = {b.stored(b.leaf(), ctype, one.low, one.high) if ctype.kind != 'f' or one.known else '0'};"
-               if one.within(-(1 << 40), 1 << 40) and one.low <= 0 <= one.high else f"{name} = {one.text};")  # fmt: skip
+        if one.within(-(1 << 40), 1 << 40) and one.low <= 0 <= one.high:
+            plain = ctype.kind != "f" or one.known
+            b.emit(f"if ({b.condition()}) {name} = {b.stored(b.leaf(), ctype, one.low, one.high) if plain else '0'};")
+        else:
+            b.emit(f"{name} = {one.text};")
     b.values.append(Value(name, ctype, one.low, one.high))
     b.store(b.array())
 
@@ -376,7 +379,8 @@ def recurrence(b: Builder) -> None:
 STATEMENTS: dict[str, Callable[[Builder], None]] = {
     "store": store, "accumulate": accumulate, "condition": condition, "stored_condition": stored_condition,
     "pointer": pointer, "alias": alias, "helper": helper, "changing_helper": changing_helper, "table": table,
-    "structures": structures, "counter": counter, "hashed": hashed, "mixed": mixed, "gather": gather, "scatter": scatter,
+    "structures": structures, "counter": counter, "hashed": hashed, "mixed": mixed, "gather": gather,
+    "scatter": scatter,
     "scalar_sum": scalar_sum, "extreme": extreme, "product": product, "branch_scalars": branch_scalars,
     "temporaries": temporaries, "running": running, "recurrence": recurrence,
 }  # fmt: skip

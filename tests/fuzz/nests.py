@@ -66,7 +66,8 @@ def row_names(b: Builder) -> None:
     if array.style == "flat":
         array.style = "rows" if not array.dims[0].terms else array.style
     if array.style == "flat":
-        return sparse_rows(b)
+        sparse_rows(b)
+        return
     name = b.fresh("r")
     with loop(b) as outer:
         b.element(array, [outer, Index("0", Poly(), Poly(), INT)])
@@ -256,8 +257,10 @@ def copies(b: Builder) -> None:
         count = 1 + c.below(4)
         for array in (one, other):
             array.dims[0] = array.dims[0].join(index.high + (count + 1))
-        b.emit(f"memcpy({one.name} + {index.text}, {other.name} + {index.text}, {count} * sizeof *{one.name});"
-               if one.limit == other.fill else f"{one.name}[{index.text}] = {b.stored(b.read(other, [index]), one.type, *one.fill)};")  # fmt: skip
+        if one.limit == other.fill:
+            b.emit(f"memcpy({one.name} + {index.text}, {other.name} + {index.text}, {count} * sizeof *{one.name});")
+        else:
+            b.emit(f"{one.name}[{index.text}] = {b.stored(b.read(other, [index]), one.type, *one.fill)};")
         b.store(b.array())
 
 

@@ -228,8 +228,8 @@ class Builder:
         sums: bool = False,
         types: Sequence[CType] = (),
     ) -> Array:
-        """One that is there, or a new one. `kind`: `any`, `int`, `float`, `index` or `word` (unsigned); `sums`: to which
-        something may be added."""
+        """One that is there, or a new one. `kind`: `any`, `int`, `float`, `index` or `word` (unsigned); `sums`: to
+        which something may be added."""
         c = self.c
         fits = [
             a for a in self.arrays

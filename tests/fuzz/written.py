@@ -25,8 +25,15 @@ LITTLE = Effort(
 )  # fmt: skip
 """What is written is looked at, not how fast it is: a search for fast code would be most of the time."""
 OPTIONS = Options(space="small", machine="epyc-zen5", learn=False, budget=4.0, effort=LITTLE, oracle=False)
-REFERENCE = ("-std=gnu11", "-O1", "-w", "-ftrivial-auto-var-init=zero", "-ffp-contract=off", "-fsanitize=undefined,float-cast-overflow",
-             "-fno-sanitize-recover=all")  # fmt: skip
+REFERENCE = (
+    "-std=gnu11",
+    "-O1",
+    "-w",
+    "-ftrivial-auto-var-init=zero",
+    "-ffp-contract=off",
+    "-fsanitize=undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+)
 WRITTEN = (
     "-std=gnu11",
     "-O1",

@@ -28,20 +28,23 @@ EXACT = "-ffp-contract=off"
 """What overlaps runs as it was written: with equal operations, results are equal in bits whatever the values."""
 
 
+F32: np.dtype[np.generic] = np.dtype(np.float32)
+F64: np.dtype[np.generic] = np.dtype(np.float64)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A function of `int n` and pointers into one memory."""
 
     text: str
     pointers: int
-    element: np.dtype[np.generic] = np.dtype(np.float32)
+    element: np.dtype[np.generic] = F32
     row: int = 1
     """Elements from one iteration of the outer loop to the next: 0 for n."""
     tables: bool = False
     """The pointers are followed by those of a sparse matrix's pattern, which are apart from all."""
 
 
-F64 = np.dtype(np.float64)
 KINDS: dict[str, Kind] = {
     "copy": Kind("void f(int n, const float *x, float *y) { for (int i = 0; i < n; i++) y[i] = x[i]; }", 2),
     "in place": Kind("void f(int n, float *x, float *y) { for (int i = 0; i < n; i++) y[i] = x[i] + 1; }", 2),

@@ -138,7 +138,7 @@ def test_compiler_that_hangs(tmp_path: Path) -> None:
     compiler.chmod(0o755)
     program = matmul()
     start = time.monotonic()
-    with pytest.raises(ToolchainError, match=r"did not finish within 0\.3 s"):
+    with pytest.raises(ToolchainError, match=r"takes the compiler over 0\.3 s"):
         measure(program, {}, Toolchain(cc=str(compiler)), replace(QUICK, compile_timeout=0.3))
     assert time.monotonic() - start < 10
 

@@ -105,8 +105,9 @@ def _rows(loop: c_ast.For, bounds: Bounds, find: Callable[[str], Symbol | None])
             continue
         for element in _elements(along.loop.stmt):
             row = _row(element, bounds.counter, along, own, find)
-            # a table that the loop makes itself is not known ahead
-            changed = any(memory.changes_what_is_read(loop.stmt, one) for one in indexed(element)[1])
+            # A table that the loop makes itself is not known ahead.
+            tables = [one for one in indexed(element)[1] if along.counter not in mentions(one)]
+            changed = any(memory.changes_what_is_read(loop.stmt, one) for one in tables)
             if row is not None and not changed:
                 found.setdefault(written(element), row)
     return list(found.values())

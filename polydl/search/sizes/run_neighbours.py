@@ -17,7 +17,7 @@ from polydl.base.errors import InputError, PolyDLError
 from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
 from polydl.measure import MeasureOptions, Toolchain
-from polydl.measure.compiler import find_compiler
+from polydl.measure.compiler import CompilerTooSlow, find_compiler
 from polydl.measure.session import Builder, setting_for
 from polydl.measure.unit import size_guards
 from polydl.measure.verify import verify
@@ -66,7 +66,8 @@ def run_neighbours(
     """Run `code` with its conditions against the original at neighbouring sizes; returns those that were tried.
     `tell` is called with how many were, of how many.
 
-    Raises PolyDLError when it computes something else, ToolchainError when the original fails there.
+    Raises PolyDLError when it computes something else, CompilerTooSlow when it is too long for the compiler, another
+    ToolchainError when the original fails there.
     """
     twice = touched_bytes(scop) <= LARGE
     places = list(islice(neighbouring_sizes(scop, reload, twice=twice), MOST))
@@ -76,6 +77,10 @@ def run_neighbours(
     with tempfile.TemporaryDirectory(prefix="polydl-") as name:
         builder = Builder(places[0][1], toolchain, options, find_compiler(toolchain), Path(name))
         built, failed = builder.build({"output": output}, lambda stage, done, total: None)
+        if failed and failed[0].late:
+            raise CompilerTooSlow(failed[0].message.removeprefix("error: "), scop.span)
+        if failed and failed[0].late:
+            raise CompilerTooSlow(failed[0].message.removeprefix("error: "), scop.span)
         if failed:
             raise PolyDLError(f"the output for '{scop.function}' does not compile: {failed[0].message}")
         for number, (sizes, there) in enumerate(places):
