@@ -11,8 +11,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 
 from tests.fuzz.choices import shrunk
@@ -55,13 +56,26 @@ class Tally:
     pairs: Counter[str] = field(default_factory=Counter)
     found: list[Found] = field(default_factory=list)
     stuck: list[int] = field(default_factory=list)
-    """First seeds of batches that did not end."""
+    """Seeds that did not end."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.programs} programs, {self.texts} functions, {self.calls} calls, {self.refused.total()} refused, "
+            f"{len(self.undefined)} undefined, {len(self.found)} faults:"
+        )
 
 
-def batch(seeds: Sequence[int], folder: Path, tally: Tally, without: Collection[str] = ()) -> list[tuple[int, Fault]]:
-    """Put the programs of some seeds through polydl; what went wrong with which."""
+def batch(
+    seeds: Iterable[int],
+    folder: Path,
+    tally: Tally,
+    without: Collection[str] = (),
+    tell: Callable[[int], None] = lambda seed: None,
+) -> list[tuple[int, Fault]]:
+    """Put the programs of some seeds through polydl; what went wrong with which. `tell` hears of each seed."""
     members, faults = [], []
     for seed in seeds:
+        tell(seed)
         made, _ = program(random.Random(seed), without)
         tally.programs += 1
         tally.pairs[" ".join(sorted(made.features))] += 1
@@ -74,6 +88,7 @@ def batch(seeds: Sequence[int], folder: Path, tally: Tally, without: Collection[
             faults.append((seed, Fault("traceback", "reading or writing", traceback.format_exc(limit=-3))))
     if not members:
         return faults
+    tell(members[0].number)
     for member, text, verdict in checked(members, folder):
         tally.texts += 1
         tally.calls += len(cases_of(member.program, text, member.number))
@@ -141,74 +156,105 @@ def write(found: Found, folder: Path) -> Path:
     return path
 
 
-def work(
-    first: int, step: int, end: float, shrinking: float, without: Collection[str], said: multiprocessing.Queue[object]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a worker is to do."""
+
+    step: int
+    """From the first seed of one batch to that of the next."""
+    end: float
+    """On the monotonic clock."""
+    shrinking: float
+    """Seconds for a fault."""
+    without: Collection[str]
+
+
+def work(first: int, asked: Asked, said: multiprocessing.Queue[tuple[str, object]]) -> None:
     """A worker: batches of seeds until the time is over. It says what it begins and what became of it."""
     import polydl.pipeline  # noqa: F401  (imports are nobody's time)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with tempfile.TemporaryDirectory(prefix="polydl-fuzz-") as folder:
-        while time.monotonic() < end:
-            said.put(("begun", first))
+    with tempfile.TemporaryDirectory(prefix="polydl-fuzz-") as name:
+        folder = Path(name)
+        while time.monotonic() < asked.end:
             tally = Tally()
-            for number, (seed, fault) in enumerate(batch(range(first, first + BATCH), Path(folder), tally, without)):
-                left = min(shrinking, max(0.0, end - time.monotonic() + shrinking / 3)) if number < 2 else 0.0
-                said.put(("shrinking", seed))
-                tally.found.append(smallest(seed, fault, Path(folder), left, without))
+            seeds = takewhile(lambda _: time.monotonic() < asked.end, range(first, first + BATCH))
+            faults = batch(seeds, folder, tally, asked.without, lambda seed: said.put(("at", seed)))
+            for number, (seed, fault) in enumerate(faults):
+                left = min(asked.shrinking, max(0.0, asked.end + asked.shrinking / 3 - time.monotonic()))
+                said.put(("at", seed))
+                # Of several in a batch, the first two: the others are of the same kind more often than not.
+                tally.found.append(smallest(seed, fault, folder, left if number < 2 else 0.0, asked.without))
             said.put(("done", tally))
-            for path in Path(folder).iterdir():
+            for path in folder.iterdir():
                 path.unlink()
-            first += step * BATCH
+            first += asked.step
+
+
+class Worker:
+    """A process that fuzzes, and what was heard of it."""
+
+    def __init__(self, first: int, asked: Asked) -> None:
+        self.asked, self.at = asked, first
+        self._begin(first)
+
+    def _begin(self, first: int) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.said: multiprocessing.Queue[tuple[str, object]] = spawn.Queue()
+        self.process = spawn.Process(target=work, args=(first, self.asked, self.said))
+        self.process.start()
+        self.heard = time.monotonic()
+
+    def listen(self, total: Tally) -> Tally | None:
+        """What it did since; None where it is still at it. One that is stuck or died is replaced by one that begins
+        with the next batch."""
+        try:
+            word, what = self.said.get(timeout=0.5)
+        except queue.Empty:
+            alive = self.process.is_alive()
+            if (not alive and not self.process.exitcode) or (alive and time.monotonic() - self.heard < STUCK):
+                return None
+            total.stuck.append(self.at)
+            print(f"seed {self.at} did not end", flush=True)
+            self.close()
+            if time.monotonic() < self.asked.end:
+                self._begin(self.at + self.asked.step)
+            return None
+        self.heard = time.monotonic()
+        if isinstance(what, Tally):
+            return what
+        assert word == "at" and isinstance(what, int)
+        self.at = what
+        return None
+
+    @property
+    def over(self) -> bool:
+        return not self.process.is_alive() and self.said.empty()
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
 
 
 def run(
     seconds: float, seed: int, jobs: int, out: Path | None, shrinking: float = SHRINKING, without: Collection[str] = ()
 ) -> Tally:
     """Fuzz for so many seconds with `jobs` processes; what was found is written to `out`."""
-    end = time.monotonic() + seconds
-    spawn = multiprocessing.get_context("spawn")
-    total, begun = Tally(), time.monotonic()
-    said = [spawn.Queue() for _ in range(jobs)]
-    firsts = [seed + job * BATCH for job in range(jobs)]
-    workers = [
-        spawn.Process(target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])) for job in range(jobs)
-    ]
-    heard = [time.monotonic()] * jobs
-    for worker in workers:
-        worker.start()
-    while any(worker.is_alive() for worker in workers) or any(not one.empty() for one in said):
-        for job, one in enumerate(said):
-            try:
-                word, what = one.get(timeout=0.5)
-            except queue.Empty:
-                if workers[job].is_alive() and time.monotonic() - heard[job] < STUCK:
-                    continue
-                if workers[job].is_alive() or workers[job].exitcode:
-                    total.stuck.append(firsts[job])
-                    print(f"a batch did not end: seeds {firsts[job]} to {firsts[job] + BATCH - 1}", flush=True)
-                    workers[job].kill()
-                    workers[job].join()
-                    firsts[job] += jobs * BATCH
-                    if time.monotonic() < end:
-                        said[job] = spawn.Queue()
-                        workers[job] = spawn.Process(
-                            target=work, args=(firsts[job], jobs, end, shrinking, without, said[job])
-                        )
-                        workers[job].start()
-                        heard[job] = time.monotonic()
-                continue
-            heard[job] = time.monotonic()
-            if word == "begun":
-                firsts[job] = what
-            elif word == "done":
-                _add(total, what, out)
-                hours = (time.monotonic() - begun) / 3600
-                print(
-                    f"{total.programs} programs ({total.programs / hours:.0f} an hour), {total.texts} functions, "
-                    f"{total.calls} calls, {total.refused.total()} refused, {len(total.undefined)} undefined, "
-                    f"{len(total.found)} faults", flush=True,
-                )  # fmt: skip
+    begun, total = time.monotonic(), Tally()
+    asked = Asked(jobs * BATCH, begun + seconds, shrinking, without)
+    workers = [Worker(seed + job * BATCH, asked) for job in range(jobs)]
+    try:
+        while not all(worker.over for worker in workers):
+            for worker in workers:
+                done = None if worker.over else worker.listen(total)
+                if done is not None:
+                    _add(total, done, out)
+                    hours = (time.monotonic() - begun) / 3600
+                    print(f"{total} {total.programs / hours:.0f} programs an hour", flush=True)
+    finally:
+        for worker in workers:
+            worker.close()
     return total
 
 
