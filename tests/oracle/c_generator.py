@@ -24,10 +24,20 @@ INTEGERS = {
 }
 REALS = ("float", "double")
 HALF = "_Float16"
-CONSTANTS = "0 1 2 3 7 31 63 100 1u 40u 5l 3ul (-1) (-2)".split()
-WIDE_CONSTANTS = "255 65535 2147483647 2147483648 4294967295u 0x7fffffffffffffff 0x80000000 070 'a'".split()
-REAL_CONSTANTS = "0.5 1.5f 0.1f 0.1 3.0 2.5e-3 0x1.8p3f".split()
-WIDE_REAL_CONSTANTS = "1e10f 1e300 16777217.0f 1e-45f 1e39".split()
+CONSTANTS = ["0", "1", "2", "3", "7", "31", "63", "100", "1u", "40u", "5l", "3ul", "(-1)", "(-2)"]
+WIDE_CONSTANTS = [
+    "255",
+    "65535",
+    "2147483647",
+    "2147483648",
+    "4294967295u",
+    "0x7fffffffffffffff",
+    "0x80000000",
+    "070",
+    "'a'",
+]
+REAL_CONSTANTS = ["0.5", "1.5f", "0.1f", "0.1", "3.0", "2.5e-3", "0x1.8p3f"]
+WIDE_REAL_CONSTANTS = ["1e10f", "1e300", "16777217.0f", "1e-45f", "1e39"]
 
 
 @dataclass(frozen=True)
@@ -181,7 +191,9 @@ class Generator:
 
     def statement(self, depth: int) -> list[str]:
         self.fresh_statement()
-        kind = self.pick(("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1))
+        kind = self.pick(
+            ("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1)
+        )
         if kind == "assign":
             name = self.changeable()
             if name is None:
