@@ -136,7 +136,8 @@ def _passed(kind: CType, name: str, setting: Setting, memory: Memory) -> Argumen
 
 def has_integers(program: CProgram, function: str) -> bool:
     """Whether the data of a function hold integers, which may be subscripts."""
-    kinds = [kind for _, kind in program.functions[function].parameters if isinstance(kind, PointerTo | Record)]
+    parameters = program.functions[function].parameters
+    kinds: list[CType] = [kind for _, kind in parameters if isinstance(kind, PointerTo | Record)]
     kinds += [one.type for name, one in program.globals.items() if name not in (EVENT, MEMORY, NUMBERS)]
     return any(map(_holds_integers, kinds))
 
