@@ -99,14 +99,14 @@ def kept_functions(scop: Scop, *, lanes: bool = False) -> Mapping[str, KeptText]
         if isinstance(statement.body, BlackBox):
             body = statement.body
             written = frozenset(access.array for access in statement.accesses if access.write)
-            text = (body.ahead or body.lanes or body.text) if lanes else body.text
+            text = (body.lanes or body.text) if lanes else body.text
             found[statement.name] = _function(scop, statement.name, replace(body, text=text), written)
     return found
 
 
 def has_lanes(scop: Scop) -> bool:
-    """Whether a statement has a text that adds up in vector lanes, or fetches rows ahead of their use."""
-    return any(isinstance(s.body, BlackBox) and (s.body.lanes or s.body.ahead) for s in scop.statements)
+    """Whether a statement has a text that adds up in vector lanes."""
+    return any(isinstance(s.body, BlackBox) and s.body.lanes for s in scop.statements)
 
 
 def _function(scop: Scop, statement: str, body: BlackBox, written: frozenset[str]) -> KeptText:

@@ -169,8 +169,6 @@ class _Region:
     given: Mapping[str, Pointer]
     undefined: str
     """Why the Scop's run has no meaning; empty: it has one."""
-    before: frozenset[int]
-    """Identities of the objects that the source had touched in front of it."""
     trace: list[Access[c_ast.Node]] = field(default_factory=list)
 
 
@@ -187,23 +185,19 @@ class _Session:
     region: _Region | None = None
     stale: dict[tuple[int, int], tuple[Obj, str]] = field(default_factory=dict)
     """Bytes, by the identity of their object, that the Scop leaves otherwise than the source, and what was there."""
-    known: dict[int, Obj] = field(default_factory=dict)
-    """By identity, the objects of which the source touched any byte; they stay alive so."""
 
     def statement(self, node: c_ast.Node) -> None:
         return
 
     def load(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:
-        self.known[id(obj)] = obj
         if self.region is not None:
             self._traced(obj, offset, size, node, write=False)
         elif self.stale:
             self._read_behind(obj, offset, size, node)
 
     def store(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:
-        self.known[id(obj)] = obj
         if obj.name == EVENT and obj.origin == "static":
-            if obj.bytes(0, 1) == b"\1":
+            if obj.content(0, 1) == b"\1":
                 self._entered()
             else:
                 self.left()
@@ -216,9 +210,9 @@ class _Session:
     def _traced(self, obj: Obj, offset: int, size: int, node: c_ast.Node, *, write: bool) -> None:
         assert self.region is not None, "the source is inside of it"
         passed = obj.origin in ("argument", "static", "heap") or id(obj) in self.objects.numbers
-        if passed or (write and id(obj) in self.region.before):
+        if passed or write:
             number = self.objects.number(obj)
-            data = self.objects.plain(number, obj.bytes(offset, offset + size))
+            data = self.objects.plain(number, obj.content(offset, offset + size))
             self.region.trace.append(Access(number, offset, data, write, node))
 
     # Where the region begins
@@ -229,11 +223,11 @@ class _Session:
         there = objects(self.prepared.program, self.memory)
         marks = self.prepared.marks
         numbers = {
-            name: int.from_bytes(there[NUMBERS].bytes(8 * i, 8 * i + 8), "little", signed=True)
+            name: int.from_bytes(there[NUMBERS].content(8 * i, 8 * i + 8), "little", signed=True)
             for i, name in enumerate(marks.parameters)
         }
         given = {
-            name: self.memory.at(int.from_bytes(there[MEMORY].bytes(8 * i, 8 * i + 8), "little"))
+            name: self.memory.at(int.from_bytes(there[MEMORY].content(8 * i, 8 * i + 8), "little"))
             for i, name in enumerate(marks.memory)
         }
         scop = sized(self.prepared.scop, numbers)
@@ -252,7 +246,7 @@ class _Session:
         except Undefined as error:
             undefined = str(error)
         self.stale.clear()
-        self.region = _Region(copies, where, given, undefined, frozenset(self.known))
+        self.region = _Region(copies, where, given, undefined)
 
     # Where it ends
 
@@ -267,15 +261,13 @@ class _Session:
         if region.undefined:
             instance = region.copies.watched.instance
             self._differs("undefined", "", None, instance, f"the Scop does what has no meaning: {region.undefined}")
-        late = {self.objects.number(obj) for obj in self.known.values() if self._is_own(obj)} | self._dead(region)
+        # What becomes of the function's variables is asked when they are read.
+        own = {number for number, obj in enumerate(self.objects.all) if obj.origin == "automatic"}
+        late = own | self._dead(region)
         found = first_difference(region.trace, region.copies.trace, checked=lambda number: number not in late)
         if found is not None:
             self._found(found, region)
         self._stale(region, late)
-
-    def _is_own(self, obj: Obj) -> bool:
-        """Whether it is a variable of the function: what becomes of it is asked when it is read."""
-        return id(obj) in self.objects.numbers and obj.origin == "automatic"
 
     def _dead(self, region: _Region) -> set[int]:
         """Objects of which the user says that nobody reads them behind the region."""
@@ -297,7 +289,7 @@ class _Session:
             obj = self.objects.all[number]
             if number not in late or number in dead:
                 continue
-            if region.copies.value(number, offset) != obj.bytes(offset, offset + 1)[0]:
+            if region.copies.value(number, offset) != obj.content(offset, offset + 1)[0]:
                 self.stale[id(obj), offset] = obj, obj.name
 
     def _read_behind(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:

@@ -72,7 +72,7 @@ class Copies:
             if obj.elastic:
                 raise Unsupported(f"'{obj.name}', whose size is not known")
             unset = None if obj.unset is None else bytearray(obj.unset[: obj.size])
-            self._copies[number] = _Copy(bytearray(obj.bytes()), unset)
+            self._copies[number] = _Copy(bytearray(obj.content()), unset)
         return self._copies[number]
 
     def load(self, place: Place, size: int) -> bytes:
@@ -80,7 +80,10 @@ class Copies:
         if there.unset is not None and any(there.unset[place.offset : place.offset + size]):
             raise Undefined(f"'{self.objects.all[place.object].name}' is read before it has a value")
         data = bytes(there.data[place.offset : place.offset + size])
-        self.traced(place, data, write=False, own=self.watched.target == place)
+        before = self.trace[-1] if self.trace and self.watched.copies else None
+        stored = before is not None and before.write and (before.object, before.offset) == (place.object, place.offset)
+        if not stored:  # `a = b = e`: what b has just been given
+            self.traced(place, data, write=False, own=self.watched.target == place)
         return data
 
     def store(self, place: Place, data: bytes) -> None:
@@ -105,9 +108,9 @@ class Copies:
         return there
 
     def value(self, number: int, offset: int) -> int | None:
-        """What the Scop leaves in a byte; None for no value."""
-        there = self.copy(number)
-        return None if there.unset is not None and there.unset[offset] else there.data[offset]
+        """What the Scop leaves in a byte; None for no value, and where it touched nothing of the object."""
+        there = self._copies.get(number)
+        return None if there is None or (there.unset is not None and there.unset[offset]) else there.data[offset]
 
 
 def places(scop: Scop, given: Mapping[str, Pointer], memory: Memory, copies: Copies) -> dict[str, Where]:
@@ -174,7 +177,7 @@ class _KeptTracer:
     def load(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:
         number = self.clones.get(id(obj))
         if number is not None and number not in self.quiet:
-            data = obj.bytes(offset, offset + size)
+            data = obj.content(offset, offset + size)
             self.loads[id(node), number, offset] = len(self.copies.trace)
             self.copies.traced(Place(number, offset), data, write=False)
 
@@ -185,7 +188,7 @@ class _KeptTracer:
             if before is not None and before < len(self.copies.trace):
                 # A compound assignment: one place in the text that is read, then written.
                 self.copies.trace[before] = replace(self.copies.trace[before], own=True)
-            place, data = Place(number, offset), obj.bytes(offset, offset + size)
+            place, data = Place(number, offset), obj.content(offset, offset + size)
             if number not in self.quiet or data != self.copies.copy(number).data[offset : offset + size]:
                 self.copies.store(place, data)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
-from polydl.model.expr import Load
+from polydl.model.expr import Convert, Expr, Load
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Scop, Statement
 from polydl.model.types import ElementType
 from polydl.oracle.scop_expressions import Expressions, Point, Value, binary
@@ -72,6 +72,8 @@ class Watched:
     instance: Instance | None = None
     target: Place | None = None
     """What it is about to write, where one statement assigns."""
+    copies: bool = False
+    """Whether it assigns what it reads as it is, or converted."""
 
 
 def row_major(array: Array, start: Place) -> Where:
@@ -228,6 +230,7 @@ class Run:
             body.value = self._value(assignment, body.statement, target.element)
         place = self.where[target.name](body.element(assignment.target, point))
         self.watched.target = place
+        self.watched.copies = assignment.op == "=" and _is_copy(assignment.value)
         value = body.value(_Reading(self, body, point))
         self.watched.target = None
         self.memory.store(place, encoded(value, target.element))
@@ -244,6 +247,10 @@ class Run:
                 raise Undefined("a compound assignment that does not read its target")
             value = binary(assignment.op[:-1], expressions.typed(Load(assignment.target_read), loaded), value)
         return value.to(element)
+
+
+def _is_copy(value: Expr) -> bool:
+    return isinstance(value, Load) or (isinstance(value, Convert) and _is_copy(value.operand))
 
 
 def _below(domain: isl.Set, point: Point) -> isl.Set:

@@ -7,7 +7,8 @@ in the same order.
 
 PolyCheck compares programs of the same statements. The front end may change more, and what it may is this:
 
-- Reads may be left out, or be made once for several.
+- Reads may be left out, or be made once for several. `a = b = e` may become `b = e; a = b`: a copy of what the
+  statement before has just stored is no read (`scop_memory.Copies` leaves it out).
 - A value that the source keeps in a variable may be kept in an element, and the other way round, so that an element is
   written more often, or less, than in the source: a sum that goes into its element at once; `if (c) x = …` made of
   `x = c ? … : x`; a store that another one replaces before anybody reads it. Where the numbers of writes to a byte
