@@ -111,8 +111,8 @@ def asked(scop: Scop) -> tuple[str, ...]:
     if not scop.apart:
         return ()
     # Of members of several types there is a pair for each of them.
-    pairs = {frozenset(pair): pair for one, other in scop.apart if (pair := (shown(scop, one), shown(scop, other)))}
-    said = apart(list(pairs.values()))
+    pairs = [(shown(scop, one), shown(scop, other)) for one, other in scop.apart]
+    said = apart(list({frozenset(pair): pair for pair in pairs}.values()))
     return (f"{said} (else the loops as they were written run)",)
 
 
