@@ -118,7 +118,9 @@ class Options:
         only_words=True,
     )
     strict_alias: bool = option(
-        False, "Refuse arrays that might overlap, instead of assuming that they do not.", _READING
+        False,
+        "Refuse arrays that might overlap where the output cannot ask, instead of assuming that they do not.",
+        _READING,
     )
     assume_pure: tuple[str, ...] = option(
         (), "Take it that this function has no effects and uses its arguments alone.", _READING, metavar="FUNCTION"

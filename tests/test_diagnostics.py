@@ -105,7 +105,7 @@ def test_what_was_decided_is_a_note(folder: Path) -> None:
     assert run["invocations"][0]["executionSuccessful"]
     rules = {r["ruleId"]: r for r in run["results"]}
     assert rules["optimized"]["locations"][0]["physicalLocation"]["region"]["startLine"] == 3
-    assert "do not overlap" in rules["assumed"]["message"]["text"]
+    assert "do not overlap" in rules["asked"]["message"]["text"]
     assert {r["level"] for r in run["results"]} == {"note"}
     text = polydl(folder, "analyze", "good.c", "--format", "gcc", *PRESET[:2])
     assert "good.c:3:1: note: f: parallel loops: i\n" in text.stderr

@@ -80,6 +80,8 @@ def _of_scop(scop: Mapping[str, Any], file: Path) -> Iterator[Diagnostic]:
         yield say(Level.NOTE, "parallel-loops", f"parallel loops: {loops}")
     for reason in scop.get("notes", ()):
         yield say(Level.NOTE, "note", reason)
+    for asked in scop.get("asked", ()):
+        yield say(Level.NOTE, "asked", f"asked where it runs: {asked}")
     for reason in scop.get("assumptions", ()):
         yield say(Level.NOTE, "assumed", f"assumed: {reason}")
 

@@ -52,10 +52,10 @@ def load(
     and -U, `include_dirs` -I; `preprocessor_flags` come before them as they are. `sizes` gives values to integer
     parameters of functions (and to other integer variables that the region only reads); each becomes a Guard. With
     `require_sizes` every integer that a nest depends on needs a value, otherwise it stays a parameter of the Scop.
-    `strict_alias` refuses pointers that may overlap instead of recording the assumption that they do not. `assume_pure`
-    names functions that have no effects and use their arguments alone. With `rows_fit` leading dimensions without a
-    value are taken to be as long as rows, which the scop's context then says. `fast_math` takes it that every
-    value is finite and that no sign of a zero matters. `cc` is the compiler that preprocesses.
+    `strict_alias` refuses pointers that may overlap, where the output cannot ask, instead of recording the assumption.
+    `assume_pure` names functions that have no effects and use their arguments alone. With `rows_fit` leading
+    dimensions without a value are taken to be as long as rows, which the scop's context then says. `fast_math` takes
+    it that every value is finite and that no sign of a zero matters. `cc` is the compiler that preprocesses.
 
     Raises InputErrors (all errors of the file, each with its place), ToolchainError without a compiler,
     QuotaExceeded when isl needs too long.

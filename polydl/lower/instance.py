@@ -31,7 +31,6 @@ from polydl.lower.ctree import (
 )
 from polydl.model import isl
 from polydl.model.conversions import explicit
-from polydl.model.expr import Binary as BinaryOfModel
 from polydl.model.expr import (
     AffineValue,
     Call,
@@ -44,6 +43,7 @@ from polydl.model.expr import (
     loads,
     on_operands,
 )
+from polydl.model.expr import Binary as BinaryOfModel
 from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement

@@ -1,4 +1,4 @@
-"""Memory for copies (packed operands, private outputs): one allocation per region, owned by the calling thread."""
+"""Memory for copies (packed operands, private outputs): one block for each region that runs, owned by its thread."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from polydl.model.types import ElementType
 _ALIGNMENT = 4096
 """Bytes between buffers: page-aligned, so that the placement does not depend on the sizes before it."""
 
+_UNTIL_THE_END = "__attribute__((cleanup(polydl_scratch_end)))"
+"""Wherever the region is left, its memory is free again: a function with a region that is called in it has its own."""
 _PROLOGUE = """\
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,31 +39,60 @@ static inline int polydl_threads(void)
     return 1;
 #endif
 }
+/* Blocks of a thread: the first ones are those that regions use which run at the moment, one inside of the other. They
+   are kept for the next calls by this thread, and freed when it ends. */
+struct polydl_block {
+    struct polydl_block *next;
+    size_t bytes;
+    int used;
+};
+static _Thread_local struct polydl_block *polydl_blocks;
+static inline char *polydl_begin_of(struct polydl_block *block)
+{
+    return (char *)(((uintptr_t)(block + 1) + 4095) / 4096 * 4096);
+}
 #ifdef _OPENMP
 static pthread_key_t polydl_held;
 static int polydl_held_fails;
+static void polydl_free_blocks(void *first)
+{
+    for (struct polydl_block *block = (struct polydl_block *)first, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+}
 static void polydl_make_held(void)
 {
-    polydl_held_fails = pthread_key_create(&polydl_held, free);
+    polydl_held_fails = pthread_key_create(&polydl_held, polydl_free_blocks);
 }
 #endif
-/* At least `bytes` bytes, aligned to a page, kept for the next call by this thread, and freed when it ends; NULL when
-   there is no memory. */
+/* At least `bytes` bytes, aligned to a page, until polydl_scratch_end; NULL when there is no memory. */
 static inline char *polydl_scratch(size_t bytes)
 {
-    static _Thread_local char *held;
-    static _Thread_local size_t size;
-    if (size < bytes) {
-        free(held);
-        held = malloc(bytes + 4095);
-        size = held ? bytes : 0;
+    struct polydl_block **at = &polydl_blocks;
+    while (*at && (*at)->used) at = &(*at)->next;
+    struct polydl_block *block = *at;
+    if (!block || block->bytes < bytes) {
+        struct polydl_block *const next = block ? block->next : NULL;
+        free(block);
+        block = (struct polydl_block *)malloc(sizeof *block + bytes + 4095);
+        *at = block ? block : next;
+        if (block) block->next = next, block->bytes = bytes;
 #ifdef _OPENMP
         static pthread_once_t once = PTHREAD_ONCE_INIT;
         pthread_once(&once, polydl_make_held);
-        if (!polydl_held_fails) pthread_setspecific(polydl_held, held);
+        if (!polydl_held_fails) pthread_setspecific(polydl_held, polydl_blocks);
 #endif
+        if (!block) return NULL;
     }
-    return held ? held + (4096 - (uintptr_t)held % 4096) % 4096 : NULL;
+    block->used = 1;
+    return polydl_begin_of(block);
+}
+static inline void polydl_scratch_end(char *const *memory)
+{
+    struct polydl_block *block = polydl_blocks;
+    while (block && polydl_begin_of(block) != *memory) block = block->next;
+    if (block) block->used = 0;
 }
 """
 
@@ -215,6 +246,6 @@ class Scratch:
             shared.append(f"const size_t polydl_each = {each};")
         sizes = [one.size_line() for one in self.sized]
         return [
-            Raw((*sizes, f"char *const polydl_memory = polydl_scratch({size});")),
+            Raw((*sizes, f"char *const polydl_memory {_UNTIL_THE_END} = polydl_scratch({size});")),
             If(Name("polydl_memory"), Block((Raw(tuple(shared)), *code)), Raw((original,), indented=False)),
         ]

@@ -110,7 +110,10 @@ def asked(scop: Scop) -> tuple[str, ...]:
     """What the output asks of memory before it runs, for people."""
     if not scop.apart:
         return ()
-    said = apart([(shown(scop, one), shown(scop, other)) for one, other in scop.apart])
+    # Of members of several types there is a pair for each of them.
+    every = ((shown(scop, one), shown(scop, other)) for one, other in scop.apart)
+    pairs = {frozenset(pair): pair for pair in every}
+    said = apart(list(pairs.values()))
     return (f"{said} (else the loops as they were written run)",)
 
 

@@ -149,6 +149,9 @@ FLOATS: dict[str, Floats] = {
 }
 """By name, what floating-point arrays hold."""
 
+EXACT = frozenset({"whole", "permuted", "equal", "zeros"})
+"""Those of which short sums and products are the same in every order."""
+
 
 def _extremes(count: int, element: ElementType, bound: int, source: random.Random) -> Sequence[int]:
     """The least and greatest, those next to them, 0, 1, -1 and both sides of half of the bits."""

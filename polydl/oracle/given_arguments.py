@@ -15,7 +15,7 @@ from polydl.oracle.overlaps import Overlap
 from polydl.oracle.region_marks import EVENT, MEMORY, NUMBERS
 from polydl.oracle.scop_numbers import Unsupported
 
-Argument = int | float | Pointer
+Argument = int | float | Pointer | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def arguments(program: CProgram, function: str, setting: Setting, memory: Memory
         elif isinstance(kind, PointerTo):
             found.append(pointed(kind.target, name, setting, memory))
         else:
-            found.append(_passed(kind, name, setting))
+            found.append(_passed(kind, name, setting, memory))
     for name, obj in objects(program, memory).items():
         declared = program.globals[name]
         if name in (EVENT, MEMORY, NUMBERS) or "." in name or declared.node.init is not None or obj.elastic:
@@ -122,7 +122,9 @@ def arguments(program: CProgram, function: str, setting: Setting, memory: Memory
     return found
 
 
-def _passed(kind: CType, name: str, setting: Setting) -> Argument:
+def _passed(kind: CType, name: str, setting: Setting, memory: Memory) -> Argument:
+    if isinstance(kind, Record):
+        return _data(kind, 1, name, setting, memory)
     element = element_of(kind)
     if element is None:
         raise Unsupported(f"an argument of type '{kind}'")
@@ -130,3 +132,19 @@ def _passed(kind: CType, name: str, setting: Setting) -> Argument:
         return kind.wrapped(setting.integer(name))
     number: int | float = setting.filling.numbers(element, 1, name)[0]
     return number
+
+
+def has_integers(program: CProgram, function: str) -> bool:
+    """Whether the data of a function hold integers, which may be subscripts."""
+    parameters = program.functions[function].parameters
+    kinds: list[CType] = [kind for _, kind in parameters if isinstance(kind, PointerTo | Record)]
+    kinds += [one.type for name, one in program.globals.items() if name not in (EVENT, MEMORY, NUMBERS)]
+    return any(map(_holds_integers, kinds))
+
+
+def _holds_integers(kind: CType) -> bool:
+    while isinstance(kind, Array | PointerTo):
+        kind = kind.element if isinstance(kind, Array) else kind.target
+    if isinstance(kind, Record):
+        return any(_holds_integers(member.type) for member in kind.members or () if member.type is not kind)
+    return isinstance(kind, Integer)

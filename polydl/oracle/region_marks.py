@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polydl.model.scop import Array, BlackBox, Scop, Storage
 
@@ -91,14 +91,22 @@ class KeptText:
     """Then the values of those declarations of `BlackBox.locals` that have one."""
 
 
-def kept_functions(scop: Scop) -> Mapping[str, KeptText]:
-    """By statement that is kept as it is written, a function of the file's scope that does what its text does."""
+def kept_functions(scop: Scop, *, lanes: bool = False) -> Mapping[str, KeptText]:
+    """By statement that is kept as it is written, a function of the file's scope that does what its text does; `lanes`:
+    what the text does that adds up in vector lanes, where there is one."""
     found = {}
     for statement in scop.statements:
         if isinstance(statement.body, BlackBox):
+            body = statement.body
             written = frozenset(access.array for access in statement.accesses if access.write)
-            found[statement.name] = _function(scop, statement.name, statement.body, written)
+            text = (body.ahead or body.lanes or body.text) if lanes else body.text
+            found[statement.name] = _function(scop, statement.name, replace(body, text=text), written)
     return found
+
+
+def has_lanes(scop: Scop) -> bool:
+    """Whether a statement has a text that adds up in vector lanes, or fetches rows ahead of their use."""
+    return any(isinstance(s.body, BlackBox) and (s.body.lanes or s.body.ahead) for s in scop.statements)
 
 
 def _function(scop: Scop, statement: str, body: BlackBox, written: frozenset[str]) -> KeptText:

@@ -11,8 +11,8 @@ that are not in order where the output asks for it, are `OUTSIDE`: the output ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from pycparser import c_ast
@@ -23,7 +23,8 @@ from polydl.model.scop import Scop, Storage
 from polydl.oracle import c_verdicts
 from polydl.oracle.c_memory import Memory, Obj, Pointer
 from polydl.oracle.c_program import CProgram, parse
-from polydl.oracle.given_arguments import Setting, arguments
+from polydl.oracle.fillings import ladder
+from polydl.oracle.given_arguments import Setting, arguments, has_integers
 from polydl.oracle.interpreter import call, objects
 from polydl.oracle.region_marks import EVENT, MEMORY, NUMBERS, KeptText, Marked, kept_functions, marked
 from polydl.oracle.scop_memory import Copies, KeptRun, Objects, places
@@ -91,10 +92,13 @@ class Prepared:
     kept: Mapping[str, KeptText]
 
 
-def prepare(scop: Scop, text: str) -> Prepared:
-    """A Scop and the text of its file, marked (`region_marks.marked`) and preprocessed. Raises c_verdicts.Unsupported
-    for what is no C here."""
-    kept = kept_functions(scop)
+def prepare(scop: Scop, text: str, *, lanes: bool = False) -> Prepared:
+    """A Scop and the text of its file, marked (`region_marks.marked`) and preprocessed.
+
+    `lanes`: statements that are kept add up in vector lanes where they may: then only data whose sums are exact (those
+    of `fillings.EXACT`) leave the same bits. Raises c_verdicts.Unsupported for what is no C here.
+    """
+    kept = kept_functions(scop, lanes=lanes)
     behind = "".join(one.text for one in kept.values())
     return Prepared(scop, marked(scop), parse(f'{text}\n# 1 "<kept>"\n{behind}'), kept)
 
@@ -125,13 +129,21 @@ def compare(prepared: Prepared, setting: Setting, *, steps: int = 400_000) -> Co
     return Compared(Verdict.EQUAL, times=session.times, accesses=session.accesses)
 
 
-def compare_first(prepared: Prepared, settings: Iterable[Setting]) -> Compared:
-    """The comparison with the first of the settings with which the source has a meaning and the Scop holds, or the last
-    one's."""
-    found = Compared(Verdict.UNDEFINED)
-    for setting in settings:
-        found = compare(prepared, setting)
-        if found.verdict not in (Verdict.UNDEFINED, Verdict.OUTSIDE):
+def compare_all(prepared: Prepared, first: Setting, *, enough: int = 3) -> list[Compared]:
+    """Comparisons with the integers of each step of `fillings.ladder`, until `enough` of them came to something: the
+    first steps show most, but with them many programs have no meaning, or rows that are all empty. A difference ends
+    them."""
+    found: list[Compared] = []
+    steps = list(ladder(first.filling))
+    if prepared.scop.function in prepared.program.functions and not has_integers(
+        prepared.program, prepared.scop.function
+    ):
+        steps = steps[:1]
+    for filling in steps:
+        found.append(compare(prepared, replace(first, filling=filling)))
+        if found[-1].verdict in (Verdict.DIFFERENT, Verdict.UNSUPPORTED):
+            break
+        if sum(one.verdict is Verdict.EQUAL for one in found) == enough:
             break
     return found
 

@@ -7,7 +7,7 @@ numbers of objects, which are the source's; its own arrays are objects without a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pycparser import c_ast
 
@@ -168,16 +168,23 @@ class _KeptTracer:
 
     def __init__(self, copies: Copies, clones: dict[int, int], quiet: set[int]) -> None:
         self.copies, self.clones, self.quiet = copies, clones, quiet
+        self.loads: dict[tuple[int, int, int], int] = {}
+        """By the identity of the place in the text, object and offset the last read in the trace."""
 
     def load(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:
         number = self.clones.get(id(obj))
         if number is not None and number not in self.quiet:
             data = obj.bytes(offset, offset + size)
+            self.loads[id(node), number, offset] = len(self.copies.trace)
             self.copies.traced(Place(number, offset), data, write=False)
 
     def store(self, obj: Obj, offset: int, size: int, node: c_ast.Node) -> None:
         number = self.clones.get(id(obj))
         if number is not None:
+            before = self.loads.pop((id(node), number, offset), None)
+            if before is not None and before < len(self.copies.trace):
+                # A compound assignment: one place in the text that is read, then written.
+                self.copies.trace[before] = replace(self.copies.trace[before], own=True)
             place, data = Place(number, offset), obj.bytes(offset, offset + size)
             if number not in self.quiet or data != self.copies.copy(number).data[offset : offset + size]:
                 self.copies.store(place, data)

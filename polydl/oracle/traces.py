@@ -107,7 +107,8 @@ def first_difference(
 ) -> Found | None:
     """The first thing that the Scop does, in its order, that the source does not; then what it leaves undone.
 
-    `checked`: whether the last value of a byte of this object is compared: not where nobody reads it later.
+    `checked`: whether an object is compared in the end, and may not be touched where the source does not: not so of
+    variables of the function, of which the caller sees who reads them later, nor of what nobody reads.
     """
     known = _Source(source)
     counts: dict[tuple[int, int], int] = {}
@@ -118,7 +119,7 @@ def first_difference(
     done: dict[tuple[int, int], int] = {}
     last: dict[tuple[int, int], tuple[bytes, int, Any]] = {}
     for access in scop:
-        wrong = _wrong(access, known, counts, done)
+        wrong = _wrong(access, known, counts, done, checked)
         if wrong is not None:
             return wrong
         if access.write:
@@ -133,6 +134,7 @@ def _wrong(
     known: _Source,
     counts: dict[tuple[int, int], int],
     done: dict[tuple[int, int], int],
+    checked: Callable[[int], bool],
 ) -> Found | None:
     first = (access.object, access.offset)
     ats = [at for at, _ in access.bytes()]
@@ -141,7 +143,7 @@ def _wrong(
         return Found(kind, *first, len(access.data), known.place(first), access.where, expected, access.data)
 
     if not all(known.touches(at) for at in ats):
-        return found("not touched", None)
+        return found("not touched", None) if checked(access.object) else None
     alike = all(len(known.writes.get(at, ())) == counts.get(at, 0) for at in ats)
     if access.write:
         if alike:
@@ -165,7 +167,7 @@ def _at_the_end(
 ) -> Found | None:
     for at, (data, i, where) in last.items():
         # Nobody but the Scop writes there: it leaves what is there.
-        if at not in known.writes and known.values[at] != {data[i]} and checked(at[0]):
+        if checked(at[0]) and at not in known.writes and known.values[at] != {data[i]}:
             expected = bytes(known.values[at])
             return Found("value", *at, 1, known.place(at), where, expected, data[i : i + 1])
     finals: dict[tuple[int, int], Access[Any]] = {}

@@ -10,6 +10,7 @@ bytes that it must leave as they are, and is no number before.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,8 @@ segments, or must name no place twice."""
 
 _GUARD = 4096
 """Bytes on either side of what a group writes: a page."""
+
+_BY_LIBRARIES = re.compile(r"^aten::(addmm|mm|bmm|baddbmm|mv|dot|vdot|linear|convolution|_scaled_dot|upsample)")
 
 _checked: set[str] = set()
 """Keys of code that was run in this process."""
@@ -110,14 +113,19 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
 
 def _is_total(order: Sequence[fx.Node]) -> bool:
     """Whether operators are defined on all numbers: a conversion of a float that an integer does not hold is not, and
-    PyTorch's quotient of the least integer and -1 ends the process."""
+    PyTorch's quotient of the least integer and -1 ends the process. Where a NaN or a denormal goes in a product of
+    matrices depends on PyTorch's libraries (which pad with 0, or skip), and so it does at the borders of resized
+    images."""
     for node in order:
+        floats = any(one.is_floating_point for one in _types(node.all_input_nodes))
+        if floats and isinstance(node.target, OpOverload) and _BY_LIBRARIES.search(node.target._schema.name):
+            return False
         value = node.meta["val"]
         if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point or value.dtype is torch.bool:
             continue
         if "trunc" in node.kwargs.values() and -1 in node.args:
             return False
-        if any(one.is_floating_point for one in _types(node.all_input_nodes)) and not _is_place(node):
+        if floats and not _is_place(node):
             return False
     return True
 
@@ -161,7 +169,10 @@ def _between_guards(sizes: Sequence[int], strides: Sequence[int], dtype: torch.d
 
 def _guarded(tensor: torch.Tensor) -> torch.Tensor:
     """A copy between guards."""
-    return _between_guards(tensor.shape, tensor.stride(), tensor.dtype).copy_(tensor)
+    made = _between_guards(tensor.shape, tensor.stride(), tensor.dtype)
+    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    made.as_strided((span,), (1,)).copy_(tensor.as_strided((span,), (1,)))  # elements may be there several times
+    return made
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -254,11 +265,11 @@ def leaves(order: Sequence[fx.Node], read: Sequence[fx.Node]) -> Sequence[fx.Nod
 def _eager(
     order: Sequence[fx.Node], outputs: Sequence[fx.Node], given: Mapping[fx.Node, torch.Tensor], *, apart: bool = False
 ) -> list[torch.Tensor]:
-    """What eager PyTorch computes; `apart`: of elements with gaps between them, for which its kernels take other loops
-    where they work element by element."""
+    """What eager PyTorch computes; `apart`: of elements with gaps between them, for which its kernels of single
+    elements take other loops."""
     values: dict[fx.Node, Any] = dict(given)
     for node in order:
-        moved = apart and not is_view(node) and _is_elementwise(node)
+        moved = apart and not is_view(node)
 
         def value(one: fx.Node, moved: bool = moved) -> Any:
             found = values[one]

@@ -21,7 +21,9 @@ static float A[ROWS][N], B[N][ROWS], C[ROWS][ROWS];	/* tabs and trailing space *
 static void scale(float x[restrict ROWS][ROWS])
 {
 #if (N) == 40
-    if (!__builtin_strcmp(POLYDL_TEXT(ALPHA), "1.5f") && !__builtin_strcmp(POLYDL_TEXT(SCALED(polydl_0)), "((polydl_0) * 1.5f)") && !__builtin_strcmp(POLYDL_TEXT(TWICE), "TWICE")) {
+    if (!__builtin_strcmp(POLYDL_TEXT(ALPHA), "1.5f") &&
+        !__builtin_strcmp(POLYDL_TEXT(SCALED(polydl_0)), "((polydl_0) * 1.5f)") &&
+        !__builtin_strcmp(POLYDL_TEXT(TWICE), "TWICE")) {
       polydl_row_f32_1ed5c07f6f((23 + 1) * 24, &x[0][0], &x[0][0]);
     } else {
     for (int r = 0; r < ROWS; r++)
@@ -49,7 +51,8 @@ int main(void)
     for (int q = 0; q < ROWS * N; q++) (&A[0][0])[q] = (float)(q % 7 - 3), (&B[0][0])[q] = (float)(q % 5 - 2);
 #if N > 10
 #if (N) == 40
-    if (!__builtin_strcmp(POLYDL_TEXT(ALPHA), "1.5f") && !__builtin_strcmp(POLYDL_TEXT(SCALED(polydl_0)), "((polydl_0) * 1.5f)")) {
+    if (!__builtin_strcmp(POLYDL_TEXT(ALPHA), "1.5f") &&
+        !__builtin_strcmp(POLYDL_TEXT(SCALED(polydl_0)), "((polydl_0) * 1.5f)")) {
       for (int c0 = 0; c0 <= 1; c0++) {
         polydl_mk_f32_14x24_k40_b1_c1ccfac1(c0 == 1 ? 10 : 14, 24, &A[14 * c0][0], &B[0][0], &C[14 * c0][0]);
       }

@@ -21,15 +21,11 @@ from tests.oracle.native import NATIVE, compile_c
 pytestmark = pytest.mark.few_sizes
 
 TUNED = 40
-SIZES = (-1, 0, 1, 2, 5, TUNED, 67)
-FAR = 40960
+SIZES = (-1, 0, 1, 2, 5, TUNED, 43)
+FAR = 16384
 """Bytes between arrays that have nothing in common; no array is longer."""
 EXACT = "-ffp-contract=off"
 """What overlaps runs as it was written: with equal operations, results are equal in bits whatever the values."""
-
-
-F32: np.dtype[np.generic] = np.dtype(np.float32)
-F64: np.dtype[np.generic] = np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -38,13 +34,14 @@ class Kind:
 
     text: str
     pointers: int
-    element: np.dtype[np.generic] = F32
+    element: str = "f4"
     row: int = 1
     """Elements from one iteration of the outer loop to the next: 0 for n."""
     tables: bool = False
     """The pointers are followed by those of a sparse matrix's pattern, which are apart from all."""
 
 
+F64 = "f8"
 KINDS: dict[str, Kind] = {
     "copy": Kind("void f(int n, const float *x, float *y) { for (int i = 0; i < n; i++) y[i] = x[i]; }", 2),
     "in place": Kind("void f(int n, float *x, float *y) { for (int i = 0; i < n; i++) y[i] = x[i] + 1; }", 2),
@@ -95,7 +92,7 @@ KINDS: dict[str, Kind] = {
     "bytes": Kind(
         "void f(int n, const unsigned char *x, int *y) { for (int i = 0; i < n; i++) y[i] = x[i]; }",
         2,
-        np.dtype(np.int32),
+        "i4",
     ),
     "sparse": Kind(
         "void f(int n, const float val[3 * n], const float x[n], float y[n], const int ptr[n + 1],\n"
@@ -121,7 +118,7 @@ def places(kind: Kind, n: int) -> Iterator[tuple[int, ...]]:
     """Where the pointers point, in bytes: apart, and two of them near each other in each way."""
     apart = [FAR * (2 * k + 1) for k in range(kind.pointers)]
     yield tuple(apart)
-    row, size = (kind.row or max(n, 1)), kind.element.itemsize
+    row, size = (kind.row or max(n, 1)), np.dtype(kind.element).itemsize
     moves = {0, row, row * (n // 2), row * n, row * (n + 1)}
     if kind.row != 3:  # an int and a float of a structure are not the same memory
         moves |= {1, n // 2, n, row * n - 1} - {-1}
@@ -156,7 +153,7 @@ def test_it_is_right_wherever_the_arguments_lie(name: str) -> None:
                 assert run(library, kind, size, where) == run(plain, kind, size, where), (n, where)
 
 
-@pytest.mark.parametrize("name", ["stencil", "two loops", "structures", "sum", "product"])
+@pytest.mark.parametrize("name", ["stencil", "two loops", "rows", "sum", "product"])
 def test_without_the_question_it_would_be_wrong(name: str) -> None:
     """So the cases above lie as they have to."""
     kind = KINDS[name]

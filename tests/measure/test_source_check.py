@@ -89,11 +89,30 @@ def test_another_order_of_a_sum_is_no_difference_where_it_is_allowed(tmp_path: P
 
 
 def test_undefined_behaviour_is_said_with_its_place_and_not_compared(tmp_path: Path) -> None:
+    text = SAXPY.replace("float", "int").replace("a * x[i]", "100 / x[i]")
+    found = checked(tmp_path, text, text.replace("100 / x[i]", "(x[i] ? 100 / x[i] : 7)"))
+    assert not found.faults
+    assert any(one.where.endswith("f.c:4:27") and "division by zero" in one.what for one in found.undefined)
+    assert "not compared there" in str(found.undefined[0])
+
+
+def test_extremes_that_overflow_are_no_fault_of_the_source(tmp_path: Path) -> None:
     text = SAXPY.replace("float", "int")
     found = checked(tmp_path, text, text.replace("y[i] + a * x[i]", "(int)((unsigned)y[i] + (unsigned)a * x[i])"))
-    assert not found.faults
-    assert any(one.where.endswith("f.c:4:25") and "signed integer overflow" in one.what for one in found.undefined)
-    assert "not compared there" in str(found.undefined[0])
+    assert not found.faults and not found.undefined
+
+
+def test_arguments_overlap_where_the_output_asks_for_it(tmp_path: Path) -> None:
+    text = """\
+void f(int n, const float *x, float *y)
+{
+    for (int i = 0; i < n - 1; i++)
+        y[i + 1] = y[i + 1] + x[i];
+}
+"""
+    assert not checked(tmp_path, text, text).faults
+    (fault,) = checked(tmp_path, text, text.replace("int i = 0; i < n - 1; i++", "int i = n - 2; i >= 0; i--")).faults
+    assert "x = y" in str(fault)
 
 
 def test_a_region_whose_code_is_wrong_stays_as_it_was(

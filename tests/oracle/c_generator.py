@@ -24,8 +24,20 @@ INTEGERS = {
 }
 REALS = ("float", "double")
 HALF = "_Float16"
-CONSTANTS = "0 1 2 3 7 31 32 63 100 255 256 65535 2147483647 2147483648 4294967295u 1u 40u 5l 3ul 0x7fffffffffffffff".split()
-REAL_CONSTANTS = "0.5 1.5f 0.1f 0.1 3.0 1e10f 1e300 16777217.0f 2.5e-3".split()
+CONSTANTS = ["0", "1", "2", "3", "7", "31", "63", "100", "1u", "40u", "5l", "3ul", "(-1)", "(-2)"]
+WIDE_CONSTANTS = [
+    "255",
+    "65535",
+    "2147483647",
+    "2147483648",
+    "4294967295u",
+    "0x7fffffffffffffff",
+    "0x80000000",
+    "070",
+    "'a'",
+]
+REAL_CONSTANTS = ["0.5", "1.5f", "0.1f", "0.1", "3.0", "2.5e-3", "0x1.8p3f"]
+WIDE_REAL_CONSTANTS = ["1e10f", "1e300", "16777217.0f", "1e-45f", "1e39"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +58,13 @@ def value_of(kind: str, chance: random.Random) -> int | float:
     if kind in INTEGERS:
         least, most = INTEGERS[kind]
         small = [value for value in (-3, -1, 0, 1, 2, 5, 40) if least <= value <= most]
-        return chance.choice([chance.choice(small), chance.choice((least, most, most - 1)), chance.randint(least, most)])
+        if chance.random() < 0.7:
+            return chance.choice(small)
+        return chance.choice((least, most, most - 1, chance.randint(least, most)))
     if kind == HALF:
         return chance.choice((0.0, -0.0, 1.0, 0.0999755859375, -3.5, 2048.0, 65504.0, 6e-8 * 0 + 2.0**-24))
     values = (0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 1e9, -1e10, 2.0**31, 16777216.0, 1e-40, float("inf"), float("nan"), 1e30)
-    value = chance.choice((*values, chance.uniform(-100, 100)))
+    value = chance.choice(values) if chance.random() < 0.3 else chance.choice((0.5, 3.0, -2.25, chance.uniform(-9, 99)))
     if kind == "float":
         import numpy as np
 
@@ -88,7 +102,11 @@ class Generator:
         if kind == "binary":
             op = self.chance.choice(("+", "-", "*", "+", "-", "*", "/", "%", "&", "|", "^"))
             if op in "%&|^":
-                return f"({self.integer(depth - 1)} {op} {self.integer(depth - 1)})"
+                second = f"(({self.integer(depth - 1)} & 15) + 3)" if op == "%" else self.integer(depth - 1)
+                return f"({self.integer(depth - 1)} {op} {second})"
+            if op in "*/":
+                second = f"(({self.integer(depth - 1)} & 7) + 1)" if self.chance.random() < 0.93 else e()
+                return f"({e()} {op} {second})"
             return f"({e()} {op} {e()})"
         if kind == "cast":
             return f"(({self.chance.choice(self.types)})({e()}))"
@@ -103,7 +121,10 @@ class Generator:
             count = self.integer(depth - 1)
             if self.chance.random() < 0.8:
                 count = f"({count} & {self.chance.choice((7, 15, 31))})"
-            return f"({self.integer(depth - 1)} {self.chance.choice(('<<', '>>'))} {count})"
+            operand = self.integer(depth - 1)
+            if self.chance.random() < 0.7:
+                operand = f"(unsigned){operand}"
+            return f"({operand} {self.chance.choice(('<<', '>>'))} {count})"
         if kind == "compare":
             return f"({e()} {self.chance.choice(('<', '>', '<=', '>=', '==', '!='))} {e()})"
         if kind == "step":
@@ -117,7 +138,8 @@ class Generator:
         if kind == "element":
             return self.element(depth - 1)
         if kind == "comma":
-            return f"({e()}, {e()})"
+            name = self.changeable()  # gcc drops what has no effect, and its checks
+            return f"({name} {self.chance.choice(('=', '-='))} {e()}, {e()})" if name else e()
         if kind == "call" and self.earlier:
             called = self.chance.choice(self.earlier)
             return f"{called.name}({', '.join(e() for _ in called.parameters)})"
@@ -125,11 +147,16 @@ class Generator:
 
     def integer(self, depth: int) -> str:
         """An expression of an integer type."""
+        if self.chance.random() < 0.4:
+            names = [name for name, kind in self.variables if kind in INTEGERS and name not in self.changed]
+            if names:
+                self.used.add(name := self.chance.choice(names))
+                return name
         return f"(({self.chance.choice(list(INTEGERS))}){self.expression(depth)})"
 
     def element(self, depth: int) -> str:
         index = f"({self.integer(depth)} & 3)"
-        if self.chance.random() < 0.15:
+        if self.chance.random() < 0.04:
             index = f"({self.integer(depth)} & 7)"
         array = self.chance.choice(("a", "b", "s.y", "m[1]", "t.y", f"m[{self.integer(0)} & 1]", "p", "(b + 0)"))
         return f"{array}[{index if array not in ('p', '(b + 0)') else f'({self.integer(depth)} & 3)'}]"
@@ -156,15 +183,17 @@ class Generator:
             self.used.add(name)
             return name
         if self.chance.random() < 0.2:
-            return self.chance.choice(REAL_CONSTANTS)
-        return self.chance.choice(CONSTANTS)
+            return self.chance.choice(REAL_CONSTANTS if self.chance.random() < 0.9 else WIDE_REAL_CONSTANTS)
+        return self.chance.choice(CONSTANTS if self.chance.random() < 0.9 else WIDE_CONSTANTS)
 
     def fresh_statement(self) -> None:
         self.used, self.changed = set(), set()
 
     def statement(self, depth: int) -> list[str]:
         self.fresh_statement()
-        kind = self.pick(("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1))
+        kind = self.pick(
+            ("assign", 6), ("declare", 3), ("if", 2), ("for", 1.5), ("switch", 1), ("store", 3), ("copy", 1)
+        )
         if kind == "assign":
             name = self.changeable()
             if name is None:

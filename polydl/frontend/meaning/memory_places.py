@@ -130,7 +130,10 @@ class Memory:
             elif isinstance(part, c_ast.UnaryOp) and part.op in _STEPS:
                 yield self.place(part.expr)
             elif isinstance(part, c_ast.FuncCall) and part.args is not None:
-                yield from self.read(part.args)  # of a microkernel, whose loops stand in a pragma
+                # A microkernel's loops stand in a pragma; what is given a number stores to nothing by it.
+                for given in part.args.exprs:
+                    if not self._is_number(given):
+                        yield from self.read(given)
 
     def touches(self, node: Node, place: Place) -> bool:
         """Whether a subtree may read or write the memory of an access."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import pi, sqrt
 
-from polydl.torch_backend.formulas import add, both, call, compare, div, either, greater, lesser, mul, neg, select, sub
+from polydl.torch_backend.formulas import add, both, call, compare, div, greater, lesser, mul, neg, select, sub
 from polydl.torch_backend.loop_index import Index
 from polydl.torch_backend.loop_program import Const, Expr
 from polydl.torch_backend.operator_call import Call, Lowered, lowers
@@ -110,8 +110,8 @@ def _gelu_backward(c: Call, g: Expr, x: Expr) -> Expr:
 
 @each("hardtanh_backward.default", take=("grad_output", "self"))
 def _hardtanh_backward(c: Call, g: Expr, x: Expr) -> Expr:
-    beyond = either(compare("<=", x, _number(c, "min_val", x)), compare(">=", x, _number(c, "max_val", x)))
-    return select(beyond, Const(0, g.type), g)
+    within = both(compare(">", x, _number(c, "min_val", x)), compare("<", x, _number(c, "max_val", x)))
+    return select(within, g, Const(0, g.type))  # 0 where x is NaN
 
 
 @each("hardsigmoid_backward.default", take=("grad_output", "self"))
