@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.fuzz.programs import Array, Program
+from tests.fuzz.parts import Array, Program
 from tests.fuzz.values import CType
 
 Values = npt.NDArray[Any]

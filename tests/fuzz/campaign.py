@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from tests.fuzz.choices import shrunk
-from tests.fuzz.programs import Program
+from tests.fuzz.parts import Program
 from tests.fuzz.reduction import reduced
 from tests.fuzz.whole_programs import program
 from tests.fuzz.written import REFERENCE, Fault, Member, Refused, cases_of, checked, compiled, texts_of

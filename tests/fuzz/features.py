@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.bounds import Poly
-from tests.fuzz.programs import Array, Builder, Index
+from tests.fuzz.parts import Array, Index
+from tests.fuzz.programs import Builder
 from tests.fuzz.values import (
     BYTE,
     CHAR,

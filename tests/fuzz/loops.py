@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.fuzz.bounds import Poly
-from tests.fuzz.programs import Builder, Index
+from tests.fuzz.parts import Index
+from tests.fuzz.programs import Builder
 from tests.fuzz.values import INT, LONG, SHORT, SIZE, UNSIGNED, CType
 
 SHAPES = ("plain", "triangular", "strided", "reversed", "while", "do", "endless", "typed", "offset")

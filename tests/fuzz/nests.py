@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tests.fuzz.bounds import Poly
 from tests.fuzz.loops import loop
-from tests.fuzz.programs import Array, Builder, Index
+from tests.fuzz.parts import Array, Index
+from tests.fuzz.programs import Builder
 from tests.fuzz.values import DOUBLE, FLOAT, FLOATS, INT, LONG, UNSIGNED, Value
 
 _ARITHMETIC = (FLOAT, DOUBLE, INT, LONG, UNSIGNED)

@@ -11,7 +11,8 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.features import STATEMENTS
 from tests.fuzz.loops import loop
 from tests.fuzz.nests import NESTS
-from tests.fuzz.programs import SIZES, Array, Builder, Program, Size
+from tests.fuzz.parts import SIZES, Array, Program, Size
+from tests.fuzz.programs import Builder
 from tests.fuzz.values import INT, LONG, SIZE, UNSIGNED, CType
 
 FEATURES = (*STATEMENTS, *NESTS)

@@ -16,7 +16,7 @@ from polydl.options import Options
 from polydl.pipeline import load_sized, optimize, rank, with_fused
 from tests.compiling import run_compiler
 from tests.fuzz.calls import FILLINGS, Case, Verdict, verdicts
-from tests.fuzz.programs import Program
+from tests.fuzz.parts import Program
 from tests.oracle.native import apart
 
 LITTLE = Effort(
