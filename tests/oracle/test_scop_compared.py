@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from polydl.oracle.arguments import Setting
 
 from polydl.frontend import load
 from polydl.model.scop import BlackBox, Scop
-from polydl.oracle.arguments import Setting
 from polydl.oracle.fillings import Filling, fillings
 from polydl.oracle.overlaps import Overlap
 from polydl.oracle.scop_compared import Compared, Verdict, compare, compare_all
