@@ -50,7 +50,9 @@ def faults(text: str) -> list[str]:
     return found
 
 
-SOURCES = sorted(set(PACKAGE.rglob("*.py")) - {TABLE})
+ORACLE = set((PACKAGE / "oracle").glob("*.py"))
+"""It shares no table with what it is held against."""
+SOURCES = sorted(set(PACKAGE.rglob("*.py")) - {TABLE} - ORACLE)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))

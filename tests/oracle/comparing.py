@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.oracle.arguments import Setting
+from polydl.oracle.given_arguments import Setting
 
 from polydl.base.errors import InputError
 from polydl.frontend import load

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from polydl.oracle.arguments import Setting
+from polydl.oracle.given_arguments import Setting
 
 from polydl.frontend import load
 from polydl.model.scop import BlackBox, Scop
