@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polydl.oracle.given_arguments import Setting
-
 from polydl.base.errors import InputError
 from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.oracle.fillings import Filling, fillings
+from polydl.oracle.given_arguments import Setting
 from polydl.oracle.region_marks import has_lanes, marked
 from polydl.oracle.scop_compared import Compared, Prepared, Verdict, compare_all, prepare
 from tests.compiling import run_compiler

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from polydl.oracle.given_arguments import Setting
 
 from polydl.frontend import load
 from polydl.model.scop import BlackBox, Scop
 from polydl.oracle.fillings import Filling, fillings
+from polydl.oracle.given_arguments import Setting
 from polydl.oracle.overlaps import Overlap
 from polydl.oracle.scop_compared import Compared, Verdict, compare, compare_all
 from tests.oracle.comparing import Case, cases, compared, paired, prepared
