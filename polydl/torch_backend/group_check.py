@@ -269,7 +269,7 @@ def _eager(
     elements take other loops."""
     values: dict[fx.Node, Any] = dict(given)
     for node in order:
-        moved = apart and not is_view(node)
+        moved = apart and not is_view(node) and _keeps_sizes(node)
 
         def value(one: fx.Node, moved: bool = moved) -> Any:
             found = values[one]
@@ -280,6 +280,14 @@ def _eager(
         assert callable(node.target)
         values[node] = node.target(*args, **kwargs)
     return [values[node] for node in outputs]
+
+
+def _keeps_sizes(node: fx.Node) -> bool:
+    """Whether an operator gives one tensor as large as those that it takes: others may want theirs without gaps."""
+    return isinstance(node.meta["val"], torch.Tensor) and all(
+        isinstance(one.meta["val"], torch.Tensor) and one.meta["val"].shape == node.meta["val"].shape
+        for one in node.all_input_nodes
+    )
 
 
 def _where_told(mine: torch.Tensor, theirs: torch.Tensor, again: torch.Tensor, tolerance: float) -> torch.Tensor:
