@@ -64,9 +64,9 @@ class EntryCheck:
     condition: str
     """In C."""
     asks: str
-    """What it asks, for people: `whether 'ptr' never decreases`."""
+    """What it asks, for people: `whether ptr never decreases`."""
     otherwise: str
-    """When it doesn't hold: `'ptr' decreases`."""
+    """When it doesn't hold: `ptr decreases`."""
 
 
 def entry_checks(scop: Scop) -> tuple[tuple[EntryCheck, ...], tuple[str, ...]]:
@@ -80,8 +80,8 @@ def entry_checks(scop: Scop) -> tuple[tuple[EntryCheck, ...], tuple[str, ...]]:
     for one in scop.ordered:
         array = scop.arrays[one.array]
         condition = _never_decreases(one, array, names, FromIsl(helpers, lambda name: name, scop.unsigned))
-        asks = f"whether '{array.name}' never decreases"
-        checks.append(EntryCheck(condition, asks, f"'{array.name}' decreases"))
+        asks = f"whether {array.name} never decreases"
+        checks.append(EntryCheck(condition, asks, f"{array.name} decreases"))
         name, c = array.element.name, array.element.c
         guard = f"{names.prefix}ordered_{name}".upper()
         texts.append(_ORDERED.format(guard=guard, prefix=names.prefix, type=name, c=c))
