@@ -148,11 +148,12 @@ SPARSE = "void f(int at[21], int col[500], float val[500], float x[99], float y[
     ("loop", "reductions"),
     [
         ("for (int k = at[i]; k < at[i + 1]; k++) s += val[k] * x[col[k]];", ["+ : s"]),
-        ("int k; for (k = at[i]; k <= at[i + 1]; ++k) { float v = val[k]; s -= v; t *= v; }", ["+ : s", "* : t"]),
+        ("int k; for (k = at[i]; k <= at[i + 1]; ++k) { float v = val[k]; s -= v; t += v; }", ["+ : s", "+ : t"]),
         ("for (int k = at[i]; k < at[i + 1]; k++) y[i] += val[k] * expf(x[col[k]]);", ["+ : polydl_sum0"]),
         ("for (int k = at[i]; k < at[i + 1]; k++) { z[i][0] += val[k]; s += x[k]; }", ["+ : polydl_sum0", "+ : s"]),
         ("for (int k = at[i]; k < at[i + 1]; k++) { s += expf(x[col[k]]); t += x[k]; }", ["+ : s", "+ : t"]),
         # each for one reason
+        ("for (int k = at[i]; k < at[i + 1]; k++) { float v = val[k]; s -= v; t *= v; }", None),
         ("for (int k = at[i]; k < at[i + 1]; k++) s += x[col[k]];", None),
         ("for (int k = at[i]; k < at[i + 1]; k++) { int c = col[k]; s += x[c]; t += val[c + 1]; }", None),
         ("for (int k = at[i]; k < at[i + 1]; k++) s += s * val[k];", None),
