@@ -67,10 +67,10 @@ def summed_segment(scop: Scop, statement: Statement, found: SegmentSum, function
     adding = Assign(target, "-=" if found.negate else "+=", call)
     number = Binary("-", Paren(Text(segment.last)), Name(first))
     bounds = Declare("const ptrdiff_t", ((first, Text(segment.first)), (entries, number)))
-    # The function of one row asks by itself whether there are entries, and returns what changes no sum.
-    by_itself = (
-        found.depth == 1 and all(one.moves for one in found.factors) and scop.arrays[found.target.array].is_scalar
-    )
+    # The function of one row asks by itself whether there are entries, and returns what changes no sum: -0.0, which to
+    # take away changes one that is itself -0.0.
+    scalar = scop.arrays[found.target.array].is_scalar
+    by_itself = found.depth == 1 and all(one.moves for one in found.factors) and scalar and not found.negate
     code = adding if by_itself else If(Binary(">", Name(entries), Int(0)), Block((adding,)))
     return Scope((*bound_names(body, segment, at.affine), bounds, code))
 
