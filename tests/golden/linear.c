@@ -30,7 +30,9 @@ if ((double)M * K < 160000) {
     {
       polydl_row_f32_2870302898(M, &C[0]);
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
+        if (K > 0) {
+          polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
+        }
       }
     }
 } else {
@@ -45,7 +47,9 @@ if ((double)M * K < 160000) {
       #pragma omp parallel for
 #endif
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
+        if (K > 0) {
+          polydl_row_f32_420ecfd1e2(K, &C[c0], &A[K * c0], &B[0]);
+        }
       }
     }
 }

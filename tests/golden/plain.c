@@ -9,7 +9,7 @@ typedef double real;
 void smooth(int n, const real *restrict in, real *restrict out)
 {
     if (n == 1000) {
-      polydl_row_f64_7c38d2f19b(997 + 1, &in[0], &in[0 + 1], &in[0 + 2], &out[0 + 1]);
+      polydl_row_f64_7c38d2f19b(998, &in[0], &in[0 + 1], &in[0 + 2], &out[0 + 1]);
     } else {
 if (n >= 3) {
 if (n - 2 < 7600) {

@@ -24,7 +24,7 @@ static void scale(float x[restrict ROWS][ROWS])
     if (!__builtin_strcmp(POLYDL_TEXT(ALPHA), "1.5f") &&
         !__builtin_strcmp(POLYDL_TEXT(SCALED(polydl_0)), "((polydl_0) * 1.5f)") &&
         !__builtin_strcmp(POLYDL_TEXT(TWICE), "TWICE")) {
-      polydl_row_f32_1ed5c07f6f((23 + 1) * 24, &x[0][0], &x[0][0]);
+      polydl_row_f32_1ed5c07f6f(576, &x[0][0], &x[0][0]);
     } else {
     for (int r = 0; r < ROWS; r++)
         for (int s = 0; s < ROWS; s++) {

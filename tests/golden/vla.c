@@ -27,7 +27,9 @@ if (K < 8) {
 if ((double)M * K < 160000) {
     {
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        if (K > 0) {
+          polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        }
       }
     }
 } else {
@@ -36,7 +38,9 @@ if ((double)M * K < 160000) {
       #pragma omp parallel for
 #endif
       for (long c0 = 0; c0 < M; c0++) {
-        polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        if (K > 0) {
+          polydl_row_f32_420ecfd1e2(K, &C[c0][0], &A[c0][0], &B[0][0]);
+        }
       }
     }
 }
