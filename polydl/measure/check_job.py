@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import shutil
 import signal
 import struct
@@ -28,6 +29,10 @@ class Side(IntEnum):
     UPWARD = 2
     """The source, all operations rounded towards plus infinity; where an operation rounded at all."""
     DOWNWARD = 3
+
+
+class CannotRun(ToolchainError):
+    """The compiler makes code for another machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,16 @@ class Outcome:
     """What the objects hold afterwards."""
 
     @property
+    def not_here(self) -> str | None:
+        """What it needs and does not find on this machine, which says nothing of what it computes; None: nothing."""
+        missing = _UNDEFINED.search(self.said)
+        if missing is not None:
+            return f"it calls '{missing.group(1)}', which is not linked (--link)"
+        if not self.ran and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGILL:
+            return "it has instructions that this machine has not"
+        return None
+
+    @property
     def failure(self) -> str | None:
         """What went wrong, for people: a clause without its subject; None: nothing."""
         if self.damaged is not None:
@@ -89,6 +104,8 @@ class Outcome:
         return f"ends the process with status {os.WEXITSTATUS(self.status)}" + (f": {said[0]}" if said else "")
 
 
+_UNDEFINED = re.compile(r"symbol lookup error: .*undefined symbol: (\w+)")
+"""What the loader says of a function that is in no library."""
 _HEAD = struct.Struct("<2q")
 _OUTCOME = struct.Struct("<4q480s")
 _CALL = struct.Struct("<4q")
@@ -107,14 +124,18 @@ def run(
     executable: Path, source: Path, output: Path, calls: Sequence[Call], environment: Mapping[str, str]
 ) -> list[dict[Side, Outcome]]:
     """Run all calls on both sides. The output is run where the source came through, the source with other roundings
-    where it rounded. Raises ToolchainError where the driver itself fails."""
+    where it rounded. Raises CannotRun; ToolchainError where the
+    driver itself fails."""
     job = executable.parent / "job"
     layout = _write(job, calls)
     limit = 10 + sum(call.seconds * len(Side) for call in calls)
-    done = subprocess.run(
-        [executable, source, output, job], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        cwd=executable.parent, env=dict(environment), timeout=limit, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [executable, source, output, job], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, cwd=executable.parent, env=dict(environment), timeout=limit, check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise CannotRun(f"what '{executable.name}' is compiled to cannot be run here: {error.strerror}") from error
     if done.returncode != 0:
         raise ToolchainError(f"the check could not be run: {done.stderr.decode(errors='replace').strip()}")
     with job.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -17,7 +17,7 @@ from pathlib import Path
 from polydl.frontend.text.linkage import as_c
 from polydl.measure.check_calls import SLOT, Case, Subject, cases
 from polydl.measure.check_data import FILLINGS
-from polydl.measure.check_job import Outcome, Side, driver_job, run
+from polydl.measure.check_job import CannotRun, Outcome, Side, driver_job, run
 from polydl.measure.check_values import Runs, first_difference
 from polydl.measure.compiler import compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.measurement import Toolchain
@@ -104,7 +104,11 @@ def check(
             "OMP_NUM_THREADS": str(_THREADS), "OMP_DYNAMIC": "false", "OMP_WAIT_POLICY": "passive", "PATH": os.defpath,
             "UBSAN_OPTIONS": "print_stacktrace=0",
         }  # fmt: skip
-        outcomes = run(executable, original, output, [case.call for case in made], environment)
+        try:
+            outcomes = run(executable, original, output, [case.call for case in made], environment)
+        except CannotRun as error:
+            names = (case.subject.function for case in made)
+            return Checked(not_called={**dict.fromkeys(names, error.reason), **not_called})
     return _judged(made, outcomes, not_called, reassociate=reassociate)
 
 
@@ -164,10 +168,15 @@ def _judged(
     reassociate: bool,
 ) -> Checked:
     calls = 0
+    missing: dict[str, str] = {}
     faults: dict[str, Fault] = {}
     undefined: dict[tuple[str, str, str], Undefined] = {}
     for case, found in zip(made, outcomes, strict=True):
         name, mine = case.subject.function, found[Side.SOURCE]
+        why = mine.not_here or found[Side.OUTPUT].not_here
+        if why is not None:
+            missing.setdefault(name, why)
+            continue
         if mine.failure is not None:
             if case.filling is not FILLINGS[0]:
                 continue  # numbers that no caller need give it
@@ -179,7 +188,7 @@ def _judged(
         if name not in faults and (wrong := _difference(case, found, reassociate=reassociate)):
             data = case.filling.name + (f", {case.overlap.name}," if case.overlap else "")
             faults[name] = Fault(name, case.sizes, data, wrong)
-    return Checked(calls, tuple(faults.values()), tuple(undefined.values()), not_called)
+    return Checked(calls, tuple(faults.values()), tuple(undefined.values()), {**missing, **not_called})
 
 
 def _difference(case: Case, found: Mapping[Side, Outcome], *, reassociate: bool) -> str | None:

@@ -136,6 +136,13 @@ def test_a_region_whose_code_is_wrong_stays_as_it_was(
     assert output.read_text(encoding="utf-8").endswith(SAXPY)
 
 
+def test_what_is_not_linked_is_no_fault(tmp_path: Path) -> None:
+    output = "void elsewhere(int, float);\n" + SAXPY.replace("y[i] = ", "elsewhere(i, a), y[i] = ")
+    found = checked(tmp_path, SAXPY, output)
+    assert not found.faults
+    assert "it calls 'elsewhere', which is not linked" in found.not_called["f"]
+
+
 def test_no_oracle_calls_nothing() -> None:
     found = polydl.optimize(SAXPY, run=False, sizes={"n": 100}, oracle=False)
     assert found.checked == Checked()
