@@ -24,7 +24,6 @@ from tests.compiling import run_compiler
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = (TESTS / "programs", TESTS / "everyday")
-OTHERS = (*sorted((TESTS.parent / "examples").glob("*.c")), TESTS / "frontend" / "odd_programs.c")
 BEST = (Verdict.DIFFERENT, Verdict.EQUAL, Verdict.UNSUPPORTED, Verdict.OUTSIDE, Verdict.UNDEFINED, Verdict.NOT_REACHED)
 """Of several comparisons the first of these is what is said of all."""
 
@@ -43,14 +42,14 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Every program that is accepted: of the catalogues with their sizes, of other folders without."""
+    """Every program of the catalogues that is accepted, with its first sizes."""
     found = []
     for folder in FOLDERS:
         catalogue = tomllib.loads((folder / "catalogue.toml").read_text(encoding="utf-8"))
         for name, entry in catalogue.items():
             if not entry.get("refused"):
                 found.append(Case(folder / f"{name}.c", entry["sizes"][0]))
-    return found + [Case(path, {}) for path in OTHERS]
+    return found
 
 
 def preprocessed(text: str, folder: Path, defines: Mapping[str, int]) -> str:

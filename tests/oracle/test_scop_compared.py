@@ -23,11 +23,15 @@ NOT_COMPARED = {
     "complex_matmul": "complex numbers",
     "complex_rotate": "complex numbers",
     "fft_stage": "complex numbers",
+    "assumed": "what it assumes of its sizes excludes those that are tried",
+    "gemm_two_sums": "more instances than the interpreter of Scops runs",
 }
-"""Programs that the interpreter of C does not run yet."""
+"""Programs that are not compared yet."""
+ENDLESS = frozenset({"quantized_tokens"})
+"""Programs whose comparison takes minutes: elements of copies are found one by one."""
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in cases() if case.name not in ENDLESS], ids=lambda case: case.name)
 def test_what_was_read_is_what_is_written(case: Case) -> None:
     found = compared(case, fillings(bound=3)[:1])
     different = [str(one.difference) for _, one in found if one.verdict is Verdict.DIFFERENT]
