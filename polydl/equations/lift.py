@@ -213,9 +213,9 @@ class Equations:
             if pairs.is_single_valued():
                 return candidates
             if not w.descending:
-                return {name: pairs.lexmax()}
+                return {name: isl.latest(pairs)}
             time = map_from_affs(w.domain, time_affs(w))
-            return {name: pairs.apply_range(time).lexmax().apply_range(time.reverse())}
+            return {name: isl.latest(pairs.apply_range(time)).apply_range(time.reverse())}
         if not candidates:
             return {}
         writers = [self.statements[name] for name in candidates]
@@ -223,7 +223,7 @@ class Equations:
         times = {w.name: map_from_affs(w.domain, original_affs(w, depth)) for w in writers}
         whole = isl.united(pairs.apply_range(times[name]) for name, pairs in candidates.items())
         assert whole is not None, "there are several"
-        whole = whole.lexmax()
+        whole = isl.latest(whole)
         found = {name: whole.apply_range(times[name].reverse()) for name in candidates}
         return {name: pairs for name, pairs in found.items() if not pairs.is_empty()}
 

@@ -107,6 +107,8 @@ class Case:
     filling: Filling
     call: Call
     compared: tuple[Compared, ...]
+    guessed: bool = False
+    """Whether something is behind a pointer of which no region says how much there has to be."""
     overlap: Overlap | None = None
     """Which arguments lead to the same memory; None: none do."""
 
@@ -251,7 +253,8 @@ def _case(
         compared.append(Compared(0, len(frame), cells))
     first = Block("the result", bytes(frame), tuple(pointers))
     call = Call(number, (first, *objects), at_end=turn % 2 == 0)
-    return Case(subject, tuple(arguments), sizes, filling, call, tuple(compared))
+    guessed = any(one.name not in buffers for one in objects)
+    return Case(subject, tuple(arguments), sizes, filling, call, tuple(compared), guessed)
 
 
 def _scalar(frame: bytearray, at: int, buffer: Buffer, declaration: str, filling: Filling, turn: int) -> Argument:

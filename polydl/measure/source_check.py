@@ -181,6 +181,8 @@ def _judged(
             if case.filling is not FILLINGS[0]:
                 continue  # numbers that no caller need give it
             told = _TOLD.search(mine.said)
+            if told is None and case.guessed:
+                continue
             where, what = (told["where"], told["what"]) if told else ("", f"the source {mine.failure}")
             undefined.setdefault((name, where, what), Undefined(name, where, what, case.sizes))
             continue

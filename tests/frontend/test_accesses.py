@@ -351,6 +351,27 @@ def test_restrict_on_one_of_two_pointers_excludes_overlap(tmp_path: Path) -> Non
     assert region(tmp_path, body, "void f(const float *x, float *y)").apart == (("y", "x"),)
 
 
+@pytest.mark.parametrize(
+    ("before", "body", "apart"),
+    [
+        ("float *t = alloc(9);", "t[i] = x[i];", (("t", "x"),)),
+        ("float *restrict t = alloc(9);", "t[i] = x[i];", ()),
+        ("float *t = y + 2;", "t[i] = x[i];", ()),
+        ("float *t = x ? alloc(9) : y;", "x[i] = t[i];", (("t", "x"),)),
+    ],
+)
+def test_restrict_excludes_no_pointer_that_the_function_makes_of_it(
+    tmp_path: Path, before: str, body: str, apart: tuple[tuple[str, str], ...]
+) -> None:
+    head = "float *alloc(int n);\nvoid f(float *restrict x, float *restrict y)"
+    loop = f"for (int i = 0; i < 4; i++) {body}"
+    text = f"{head} {{\n{before}\n#pragma scop\n{loop}\n#pragma endscop\n}}\n"
+    path = tmp_path / "f.c"
+    path.write_text(text, encoding="utf-8")
+    (found,) = load(path).scops
+    assert {frozenset(pair) for pair in found.apart} == {frozenset(pair) for pair in apart}
+
+
 def test_exact_sizes(tmp_path: Path) -> None:
     head = "void f(int N, int M, float A[N][M])"
     body = "for (int i = 0; i < N; i++) for (int j = 0; j < M; j++) A[i][j] = 0.0f;"

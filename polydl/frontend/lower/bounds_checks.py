@@ -122,6 +122,7 @@ def alias_assumptions(
     symbols: Mapping[str, Symbol],
     statements: Sequence[Statement],
     members: Sequence[Symbol],
+    roots: Mapping[str, str],
     strict: bool,
     places: Places,
 ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], list[InputError]]:
@@ -130,7 +131,8 @@ def alias_assumptions(
     with `strict`.
 
     One restrict pointer of a pair is enough: what is modified and reached through it is reached through nothing
-    else (C11 6.7.3.1). A parameter cannot point at a local array; types that differ do not alias (6.5p7).
+    else (C11 6.7.3.1), but for pointers that the function makes from it: `roots` says what it makes them from. A
+    parameter cannot point at a local array; types that differ do not alias (6.5p7).
     `members`: those of structures whose values are read once, before the region, and that nothing in it may change.
     """
     written = {access.array for statement in statements for access in statement.accesses if access.write}
@@ -138,7 +140,7 @@ def alias_assumptions(
     known = [
         (one, other)
         for one, other in combinations(arrays, 2)
-        if (one in written or other in written) and _may_alias(symbols[one], symbols[other])
+        if (one in written or other in written) and _may_alias(symbols[one], symbols[other], roots)
     ]
     ends = {name: _has_range(arrays[name], symbols[name], statements) for pair in known for name in pair}
     asked = tuple(pair for pair in known if all(ends[name] for name in pair))
@@ -193,14 +195,22 @@ def _same_kind(one: Symbol, other: Symbol) -> bool:
     return same_sign or one.ctype == other.ctype
 
 
-def _may_alias(one: Symbol, other: Symbol) -> bool:
+def _keeps_apart(pointer: Symbol, other: Symbol, roots: Mapping[str, str]) -> bool:
+    """Whether a pointer is restrict, and the other one not made from it."""
+    if not (pointer.decays and pointer.restrict):
+        return False
+    own = other.storage is Storage.LOCAL and other.decays and not other.restrict
+    return not own or roots[other.name] not in (pointer.spelled, other.spelled)
+
+
+def _may_alias(one: Symbol, other: Symbol, roots: Mapping[str, str]) -> bool:
     if one.spelled == other.spelled:
         return False  # members of one array of structures
     if one.inside and other.inside and _holder(one) == _holder(other):
         return False  # two members of one structure
     if not one.decays and not other.decays:
         return False
-    if (one.decays and one.restrict) or (other.decays and other.restrict):
+    if _keeps_apart(one, other, roots) or _keeps_apart(other, one, roots):
         return False
     for pointer, target in ((one, other), (other, one)):
         # a scalar or array of this function, or a by-value parameter, is out of a parameter's reach

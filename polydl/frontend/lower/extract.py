@@ -22,7 +22,7 @@ from polydl.frontend.lower.index_values import assumed, index_values
 from polydl.frontend.lower.live_out import constants, live_out
 from polydl.frontend.lower.macros import guards_of
 from polydl.frontend.lower.members import plain
-from polydl.frontend.lower.overlap import same_memory
+from polydl.frontend.lower.overlap import roots, same_memory
 from polydl.frontend.lower.pointed_rows import shaped
 from polydl.frontend.lower.promise_pragmas import promises
 from polydl.frontend.lower.raw import every_access
@@ -341,7 +341,7 @@ def _scop(
     errors += check_bounds(walked.statements, settled, context, places)
     members = [found.scope.symbols[name] for name in views if name in found.scope.symbols]
     asked, assumptions, alias_errors = alias_assumptions(
-        used_arrays, walked.symbols, statements, members, options.strict_alias, places
+        used_arrays, walked.symbols, statements, members, roots(found, walked.symbols), options.strict_alias, places
     )
     errors += alias_errors
     every = every_access(walked.statements)

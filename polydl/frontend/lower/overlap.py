@@ -31,17 +31,16 @@ def same_memory(
     between_rows, into_rows = _origins(found, rows=False), _origins(found, rows=True)
     errors: list[InputError] = []
     for one, other in combinations(known, 2):
-        if (
-            one.spelled == other.spelled
-            or not {one.name, other.name} & written
-            or any(at.decays and at.restrict for at in (one, other))
-        ):
+        if one.spelled == other.spelled or not {one.name, other.name} & written:
             continue
         origins = into_rows if one.of_rows or other.of_rows else between_rows
         root = _root(one, origins)
         if root != _root(other, origins):
             continue
         derived = one if other.spelled == root else other
+        # The pointer that others are made from may be restrict: through them it is its memory all the same.
+        if any(at.decays and at.restrict and at.spelled != root for at in (one, other)):
+            continue
         errors.append(
             places.error(
                 f"'{one.spelled}' and '{other.spelled}' both point into '{root}'"
@@ -53,6 +52,12 @@ def same_memory(
             )
         )
     return errors
+
+
+def roots(found: Found, symbols: Mapping[str, Symbol]) -> dict[str, str]:
+    """By array, the name of what it is made from in the function: its own where that is not known, or nothing."""
+    origins = _origins(found, rows=True)
+    return {name: _root(symbol, origins) for name, symbol in symbols.items()}
 
 
 def _origins(found: Found, *, rows: bool) -> dict[str, set[str]]:

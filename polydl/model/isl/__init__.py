@@ -140,6 +140,7 @@ from polydl.model.isl.points import (
     functions_at,
     greatest,
     is_determined,
+    latest,
     least,
     least_pair,
     lex_extreme,

@@ -15,6 +15,7 @@ from polydl.model.isl.isl_types import (
     SET,
     BasicSet,
     Dim,
+    Error,
     Map,
     MultiAff,
     MultiPwAff,
@@ -300,3 +301,15 @@ def sample(of: Set | BasicSet) -> tuple[tuple[int, ...], dict[str, int]]:
     space = point.get_space()
     given = {name: to_int(point.get_coordinate_val(PARAM, i)) for i, name in enumerate(parameters(space))}
     return tuple(to_int(point.get_coordinate_val(SET, i)) for i in range(space.dim(SET))), given
+
+
+def latest(pairs: Map) -> Map:
+    """The lexicographically greatest of all that each point is related to, as `lexmax`, which some versions of isl
+    refuse for relations with remainders ("involves some of the domain dimensions"): then those that none follows."""
+    try:
+        return pairs.lexmax()
+    except Error as error:
+        if "domain dimensions" not in str(error):
+            raise
+    after = Map.lex_gt(pairs.get_space().range())
+    return pairs.subtract(pairs.apply_range(after))
