@@ -79,17 +79,22 @@ class Place:
 
     def affine(self, value: isl.PwAff) -> Expr:
         """The value { S[i…] -> [v] }."""
-        return self.c(self.build.expr_from_pw_aff(value.pullback_pw_multi_aff(self.back).coalesce()))
+        return self.c(self.build.expr_from_pw_aff(self._here((value,))[0].coalesce()))
+
+    def _here(self, values: Sequence[isl.PwAff]) -> list[isl.PwAff]:
+        """Values { S[i…] -> [v] } as those of the AST's loops."""
+        found = [one.pullback_pw_multi_aff(self.back) for one in values]
+        if self.back.domain().is_disjoint(found[0].domain()):
+            # Behind a condition that never holds here there is still C for the value.
+            found = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in values]
+        return found
 
     def element(self, array: str, subscript: isl.PwMultiAff) -> Expr:
         """The array element at { S[i…] -> A[a…] }."""
         found = self.arrays[array]
         if found.is_scalar:
             return Name(found.name)
-        where = isl.components(subscript.pullback_pw_multi_aff(self.back))
-        if self.back.domain().is_disjoint(where[0].domain()):
-            # Behind a condition that never holds here there is still C for the element.
-            where = [isl.everywhere(one).pullback_pw_multi_aff(self.back) for one in isl.components(subscript)]
+        where = self._here(isl.components(subscript))
         if array in self.bases:
             return Item(found.name, (self._moved(found, self._begin(array), where),))
         subscripts = tuple(self.c(self.build.expr_from_pw_aff(one.coalesce())) for one in where)

@@ -174,7 +174,7 @@ def _pointers(buffers: Mapping[str, Buffer]) -> list[Pointer]:
     for name, buffer in buffers.items():
         array = buffer.array
         if array.storage is Storage.PARAMETER and not array.is_scalar and not array.restrict and not buffer.parts:
-            if buffer.indices is None:
+            if buffer.indices is None and array.rows is None:
                 found.append(Pointer(name, buffer.element, buffer.elements, written=buffer.written))
     return found
 
@@ -221,6 +221,12 @@ def _case(
         buffer = buffers.get(name)
         if buffer is not None and buffer.array.is_scalar and buffer.array.storage is Storage.PARAMETER:
             arguments.append(_scalar(frame, at * SLOT, buffer, declaration, filling, turn))
+        elif buffer is not None and buffer.array.rows is not None:
+            pointers.append((at * SLOT, len(objects) + 1, 0))
+            rows, shown = _rows(buffer, filling, len(objects) + 1, apart=turn % 2 == 1)
+            compared += shown if name not in dead else []
+            objects += rows
+            arguments.append(Argument("void *"))
         elif buffer is not None:
             data = _bytes(buffer, filling, len(objects) + 1)
             pointers.append((at * SLOT, len(objects) + 1, buffer.lower * buffer.element.bytes))
@@ -253,8 +259,22 @@ def _case(
         compared.append(Compared(0, len(frame), cells))
     first = Block("the result", bytes(frame), tuple(pointers))
     call = Call(number, (first, *objects), at_end=turn % 2 == 0)
-    guessed = any(one.name not in buffers for one in objects)
+    guessed = any(one.name not in buffers and not one.pointers for one in objects)
     return Case(subject, tuple(arguments), sizes, filling, call, tuple(compared), guessed)
+
+
+def _rows(buffer: Buffer, filling: Filling, number: int, *, apart: bool) -> tuple[list[Block], list[Compared]]:
+    """An array of pointers, the `number`-th object, and its rows: one behind the other, or each in memory of its own.
+    Raises NotMeasurable where rows are no arrays of numbers."""
+    if len(buffer.shape) != 2 or buffer.lower or buffer.parts or buffer.array.members is not None:
+        raise NotMeasurable(f"'{buffer.array.name}' leads to more than rows of numbers")
+    (count, width), name = buffer.shape, buffer.array.name
+    row = width * buffer.element.bytes
+    data = _filled(buffer, filling, number)
+    parts = [data[at * row : (at + 1) * row] for at in range(count)] if apart else [data]
+    to = [(8 * at, number + 1 + at if apart else number + 1, 0 if apart else at * row) for at in range(count)]
+    blocks = [Block(f"pointers of {name}", bytes(8 * count), tuple(to)), *(Block(name, part) for part in parts)]
+    return blocks, [Compared(number + 1 + at, *_cells(buffer)) for at in range(len(parts))]
 
 
 def _scalar(frame: bytearray, at: int, buffer: Buffer, declaration: str, filling: Filling, turn: int) -> Argument:

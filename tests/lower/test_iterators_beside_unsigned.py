@@ -50,3 +50,17 @@ def test_a_sum_that_is_divided() -> None:
     text = "void f(unsigned c[restrict 32])\n{ for (int i = 0; i < 32; i++) c[i] /= i - 40; }\n"
     done = polydl.optimize(text, options=Options(space="small", machine="epyc-zen5", oracle=False), run=False)
     assert "/= (int)(" in done.text
+
+
+def test_values_behind_a_condition_that_never_holds_have_c() -> None:
+    text = """
+void f(unsigned n, int a[restrict 9][9])
+{
+    for (int i = 0; i < n; i++)
+        if (0 < n)
+            for (int j = 0; j < n; j++)
+                for (int k = 0; k < n; k++)
+                    a[i][i] = 13 == 0 ? k / 10 : a[k][k];
+}
+"""
+    assert "void f(unsigned n" in polydl.optimize(text, run=False, sizes={"n": 5}, space="small").text

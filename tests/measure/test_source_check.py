@@ -136,6 +136,21 @@ def test_a_region_whose_code_is_wrong_stays_as_it_was(
     assert output.read_text(encoding="utf-8").endswith(SAXPY)
 
 
+def test_rows_behind_pointers_are_called(tmp_path: Path) -> None:
+    text = """\
+void f(int n, float **a, const float *restrict x)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            a[i][j] = 2.0f * x[j];
+}
+"""
+    found = checked(tmp_path, text, text)
+    assert not found.faults and not found.undefined and found.calls > 20
+    (fault,) = checked(tmp_path, text, text.replace("a[i][j]", "a[0][i * n + j]")).faults
+    assert fault.function == "f"
+
+
 def test_what_is_not_linked_is_no_fault(tmp_path: Path) -> None:
     output = "void elsewhere(int, float);\n" + SAXPY.replace("y[i] = ", "elsewhere(i, a), y[i] = ")
     found = checked(tmp_path, SAXPY, output)
