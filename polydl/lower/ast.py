@@ -42,7 +42,7 @@ from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl.trees import children_of, node_kind, syntax_tree
 from polydl.model.scop import Assignment, BlackBox, MicrokernelCall, Scop, Statement
-from polydl.model.types import Kind
+from polydl.model.types import I64, Kind
 
 _WITH_CLAUSES = {
     PARALLEL: Way.PARALLEL, CURVE: Way.CURVE, ENTRIES: Way.ENTRIES, SIMD: Way.SIMD, SHARE: Way.SHARE,
@@ -108,7 +108,7 @@ class Writer:
 
     def _read(self, tree: isl.Schedule) -> Node:
         iterators = {f"polydl_isl_{d}": f"{self.names.iterator}{d}" for d in range(_DEPTH)}
-        short = self.scop.parameters if self.names.integer == "long" else ()
+        short = self.scop.parameters if self.names.integer == I64.c else ()
         c = FromIsl(self.helpers, lambda name: iterators.get(name, name), self.scop.unsigned, short)
         failures: list[Exception] = []
 

@@ -21,8 +21,9 @@ from polydl.model.at_sizes import instances
 from polydl.model.bfloat16 import narrowed
 from polydl.model.combiners import SUM, of_assignment
 from polydl.model.expr import calls
+from polydl.model.functions import function_called
 from polydl.model.scop import Assignment, Header, Scop, Storage
-from polydl.model.types import ElementType, Kind, spelled
+from polydl.model.types import C64, F32, F64, ElementType, Kind, spelled
 from polydl.oracle.overlaps import Overlap, Pointer, overlaps
 
 MOST_INSTANCES = 3e7
@@ -74,7 +75,7 @@ class Subject:
         return any(
             not isinstance(one, Assignment)
             or of_assignment(one.op) is SUM
-            or any(name.startswith(("fmax", "fmin")) for name in calls(one.value))
+            or any(row is not None and row.chooses for row in map(function_called, calls(one.value)))
             for one in bodies
         )
 
@@ -324,9 +325,9 @@ def _filled(buffer: Buffer, filling: Filling, number: int) -> bytes:
 
 def _of_type(element: ElementType, count: int, name: str, filling: Filling, number: int) -> bytes:
     if element.kind is Kind.COMPLEX:
-        part = np.dtype("float32" if element.bytes == 8 else "float64")
-        return filling.values(name, number, part, 2 * count).tobytes()
-    values = filling.values(name, number, np.dtype(element.numpy or "float32"), count)
+        part = F32 if element is C64 else F64
+        return filling.values(name, number, np.dtype(part.numpy), 2 * count).tobytes()
+    values = filling.values(name, number, np.dtype(element.numpy or F32.numpy), count)
     return (values if element.numpy else narrowed(values)).tobytes()
 
 
@@ -347,9 +348,9 @@ def _cells(buffer: Buffer) -> tuple[int, tuple[Cell, ...]]:
 
 def _numbers(element: ElementType, path: str, offset: int) -> tuple[Cell, ...]:
     if element.kind is Kind.COMPLEX:
-        half = element.bytes // 2
-        return Cell(f"{path} (real)", offset, f"<f{half}"), Cell(f"{path} (imaginary)", offset + half, f"<f{half}")
-    return (Cell(path, offset, np.dtype(element.numpy).str if element.numpy else "bf16"),)
+        part = F32 if element is C64 else F64
+        return Cell(f"{path} (real)", offset, part), Cell(f"{path} (imaginary)", offset + part.bytes, part)
+    return (Cell(path, offset, element),)
 
 
 def _points(subject: Subject) -> Iterator[tuple[Mapping[str, int], Sequence[Filling]]]:

@@ -81,7 +81,7 @@ class Outcome:
         """What it needs and does not find on this machine, which says nothing of what it computes; None: nothing."""
         missing = _UNDEFINED.search(self.said)
         if missing is not None:
-            return f"it calls '{missing.group(1)}', which is not linked (--link)"
+            return _not_linked(missing)
         if not self.ran and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGILL:
             return "it has instructions that this machine has not"
         return None
@@ -104,8 +104,14 @@ class Outcome:
         return f"ends the process with status {os.WEXITSTATUS(self.status)}" + (f": {said[0]}" if said else "")
 
 
-_UNDEFINED = re.compile(r"symbol lookup error: .*undefined symbol: (\w+)")
-"""What the loader says of a function that is in no library."""
+_UNDEFINED = re.compile(r"undefined symbol: (?!polydl_)(\w+)")
+"""What the loader says of a function or an object that is in no library; polydl's own names must be in the output."""
+
+
+def _not_linked(missing: re.Match[str]) -> str:
+    return f"it uses '{missing.group(1)}', which is not linked (--link)"
+
+
 _HEAD = struct.Struct("<2q")
 _OUTCOME = struct.Struct("<4q480s")
 _CALL = struct.Struct("<4q")
@@ -137,7 +143,11 @@ def run(
     except OSError as error:
         raise CannotRun(f"what '{executable.name}' is compiled to cannot be run here: {error.strerror}") from error
     if done.returncode != 0:
-        raise ToolchainError(f"the check could not be run: {done.stderr.decode(errors='replace').strip()}")
+        said = done.stderr.decode(errors="replace").strip()
+        missing = _UNDEFINED.search(said)
+        if missing is not None:
+            raise CannotRun(_not_linked(missing))
+        raise ToolchainError(f"the check could not be run: {said}")
     with job.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = [_read(data, k, call, results) for k, (call, results) in enumerate(zip(calls, layout, strict=True))]
     job.unlink()

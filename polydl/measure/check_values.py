@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.model.bfloat16 import widened
+from polydl.model.types import F64, ElementType
 
 Values = npt.NDArray[Any]
 
@@ -30,12 +31,8 @@ class Cell:
     """How it is written behind the element: `.x`, `.pos[1]`; empty for the element itself."""
     offset: int
     """Bytes from the beginning of the element."""
-    kind: str
-    """A NumPy type (`<f4`, `<i8`), or `bf16`."""
-
-    @property
-    def bytes(self) -> int:
-        return 2 if self.kind == "bf16" else np.dtype(self.kind).itemsize
+    type: ElementType
+    """Of the number: not a complex one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,10 @@ def first_difference(runs: Runs, element: int, cells: Sequence[Cell]) -> Differe
 def _numbers(data: bytes, element: int, cell: Cell) -> Values:
     count = len(data) // element
     raw = np.frombuffer(data, np.uint8, count * element).reshape(count, element)
-    part = np.ascontiguousarray(raw[:, cell.offset : cell.offset + cell.bytes])
-    if cell.kind == "bf16":
+    part = np.ascontiguousarray(raw[:, cell.offset : cell.offset + cell.type.bytes])
+    if cell.type.numpy is None:
         return widened(part.view(np.uint16).reshape(count))
-    return part.view(np.dtype(cell.kind)).reshape(count)
+    return part.view(cell.type.numpy).reshape(count)
 
 
 def _wrong(mine: Values, theirs: Values, runs: Runs, element: int, cell: Cell) -> npt.NDArray[np.bool_]:
@@ -112,8 +109,7 @@ def _allowed(one: Values, up: Values, down: Values, cell: Cell) -> Values:
     spread = np.maximum(np.abs(up - one), np.abs(down - one))
     spread = np.max(spread, initial=0.0, where=np.isfinite(spread))
     greatest = np.max(np.abs(one), initial=0.0, where=np.isfinite(one))
-    roundoff = {"bf16": 2.0**-8, "<f2": 2.0**-11, "<f4": 2.0**-24}.get(cell.kind, 2.0**-53)
-    return np.asarray(_SPREADS * spread + _SHARE * roundoff * greatest)
+    return np.asarray(_SPREADS * spread + _SHARE * max(cell.type.roundoff, F64.roundoff) * greatest)
 
 
 def _class(values: Values) -> Values:

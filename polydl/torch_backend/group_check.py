@@ -123,7 +123,7 @@ def _is_total(order: Sequence[fx.Node]) -> bool:
         value = node.meta["val"]
         if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point or value.dtype is torch.bool:
             continue
-        if "trunc" in node.kwargs.values() and -1 in node.args:
+        if node.kwargs.get("rounding_mode") is not None and -1 in node.args:
             return False
         if floats and not _is_place(node):
             return False

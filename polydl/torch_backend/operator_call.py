@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from operator import getitem
 from typing import Any, NoReturn, Protocol
 
@@ -140,6 +141,11 @@ class Scope(Protocol):
         ...
 
 
+EVERYWHERE = "polydl_values"
+"""Under which a node of a graph with sizes that change keeps what it gives at each point at which the graph was looked
+at."""
+
+
 class Call:
     """A call of an operator: its arguments by the names of its schema."""
 
@@ -175,6 +181,11 @@ class Call:
         """Dtype, sizes and strides of an argument that is a tensor."""
         found: torch.Tensor = self._given[name].meta["val"]
         return found
+
+    def most(self, name: str, dims: Sequence[int]) -> int:
+        """The elements of a tensor along some of its dimensions; where its sizes change, the most that were seen."""
+        every: tuple[torch.Tensor, ...] = self._given[name].meta.get(EVERYWHERE, (self.meta(name),))
+        return max(prod(one.shape[d] for d in dims) for one in every)
 
     def element(self, name: str) -> Element:
         """An argument that is a tensor."""

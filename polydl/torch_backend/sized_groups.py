@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import fx
 
 from polydl.torch_backend.graph_compiler import Lowerings
 from polydl.torch_backend.graph_values import Value
 from polydl.torch_backend.groups import Group
 from polydl.torch_backend.loop_program import SizeName
+from polydl.torch_backend.operator_call import EVERYWHERE
 from polydl.torch_backend.region_plan import GroupsDifferError
 from polydl.torch_backend.sized_programs import DiffersError, Fit, Size, at_sizes, united
 
@@ -22,6 +24,11 @@ def for_all_sizes(
     """What gives the groups of nodes of the first graph, with sizes as parameters; the graphs are the same at other
     sizes (`same_operators`). Raises GroupsDifferError for groups whose loops are not those of all sizes."""
     others = [{node.name: node for node in gm.graph.nodes} for gm in graphs[1:]]
+    for nodes in zip(*(gm.graph.nodes for gm in graphs), strict=True):
+        if all(isinstance(node.meta.get("val"), torch.Tensor) for node in nodes):
+            every = tuple(node.meta["val"] for node in nodes)
+            for node in nodes:
+                node.meta[EVERYWHERE] = every
 
     def groups_of(nodes: Sequence[fx.Node], wanted: Sequence[fx.Node]) -> Sequence[Group]:
         elsewhere = []

@@ -17,6 +17,7 @@ from polydl.measure.check_calls import Subject
 from polydl.measure.check_values import Cell, Runs, first_difference
 from polydl.measure.source_check import Checked, check
 from polydl.model.scop import Scop, Source
+from polydl.model.types import F32
 from polydl.options import Options
 from polydl.search.loading import load_sized, with_sizes
 
@@ -153,9 +154,13 @@ void f(int n, float **a, const float *restrict x)
 
 def test_what_is_not_linked_is_no_fault(tmp_path: Path) -> None:
     output = "void elsewhere(int, float);\n" + SAXPY.replace("y[i] = ", "elsewhere(i, a), y[i] = ")
-    found = checked(tmp_path, SAXPY, output)
-    assert not found.faults
-    assert "it calls 'elsewhere', which is not linked" in found.not_called["f"]
+    object_ = "extern float elsewhere;\n" + SAXPY.replace("a * x[i]", "elsewhere * x[i]")
+    for before, after in ((SAXPY, output), (object_, object_)):
+        found = checked(tmp_path, before, after)
+        assert not found.faults
+        assert "it uses 'elsewhere', which is not linked" in found.not_called["f"]
+    (fault,) = checked(tmp_path, SAXPY, output.replace("elsewhere", "polydl_forgotten")).faults
+    assert "polydl_forgotten" in str(fault)
 
 
 def test_no_oracle_calls_nothing() -> None:
@@ -164,7 +169,7 @@ def test_no_oracle_calls_nothing() -> None:
 
 
 def test_numbers_are_compared_by_bits_where_nothing_rounded() -> None:
-    cells = (Cell("", 0, "<f4"),)
+    cells = (Cell("", 0, F32),)
     one, two = b"\0\0\x80\x3f", b"\x01\0\x80\x3f"
     assert first_difference(Runs(one, two, None), 4, cells) is not None
     assert first_difference(Runs(one, two, (one, one)), 4, cells) is None

@@ -37,7 +37,7 @@ def found(folder: Path, body: str) -> Accumulation | None:
     [
         ("m[0] += x[i];", combiners.SUM),
         ("m[0] = m[0] - x[i];", combiners.SUM),
-        ("m[0] = x[i] * m[0];", combiners.PRODUCT),
+        ("k[0] = p[i] * k[0];", combiners.PRODUCT),
         ("m[0] = x[i] > m[0] ? x[i] : m[0];", combiners.MAX),
         ("m[0] = m[0] < x[i] ? x[i] : m[0];", combiners.MAX),
         ("m[0] = x[i] < m[0] ? x[i] : m[0];", combiners.MIN),
@@ -127,6 +127,15 @@ def test_fast_math_leaves_zeros_open(tmp_path: Path) -> None:
     (scop,) = load(path, fast_math=True).scops
     how = accumulation(scop, scop.statements[0])
     assert how is not None and how.combiner is combiners.MAX and how.regrouping is Regrouping.EXACT
+
+
+def test_a_product_of_floats_keeps_its_order(tmp_path: Path) -> None:
+    """In another one it may overflow on the way; with --fast-math it is regrouped."""
+    path = tmp_path / "s.c"
+    assert found(tmp_path, "m[0] = x[i] * m[0];") is None
+    (scop,) = load(path, fast_math=True).scops
+    how = accumulation(scop, scop.statements[0])
+    assert how is not None and how.combiner is combiners.PRODUCT and how.regrouping is Regrouping.ROUNDS
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,11 @@ void f(int n, const float A[restrict n][n], const float x[restrict n], float y[r
 """
     scop, code, marked = printed(source, Vectorize())
     assert prove_every_size(scop, code, marked).holds
-    region = marked.region.replace("for (long c0 = 1;", "for (long c0 = 0;")
-    assert region != marked.region
+    guarded = marked.region.replace("for (long c0 = 1;", "for (long c0 = 0;")
+    assert guarded != marked.region
+    assert prove_every_size(scop, replace(code, region=without_marks(guarded)), replace(marked, region=guarded)).holds
+    region = guarded.replace("if (c0 > 0) {", "{")
+    assert region != guarded
     wrong = prove_every_size(scop, replace(code, region=without_marks(region)), replace(marked, region=region))
     assert wrong.verdict == "open"
     assert "a sum over a row that may have no columns" in wrong.reason

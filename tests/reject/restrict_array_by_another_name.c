@@ -1,4 +1,4 @@
-// expect: 5:12: 'y' points into 'x', which the region uses too
+// expect: 5:11: 'y' points into 'x', which the region uses too
 // What is restrict is reached through pointers that are made from it all the same.
 void reversed(float x[restrict 8])
 {

@@ -41,7 +41,8 @@ PROGRAMS = {
 
 
 def program(folder: Path, body: str, element: str, defines: str = "") -> Canonical:
-    return canonical(scop(folder, f"{defines}{HEAD.format(t=element)}\n{{\n{body.replace('@', element)}\n}}\n"))
+    text = f"{defines}{HEAD.format(t=element)}\n{{\n{body.replace('@', element)}\n}}\n"
+    return canonical(scop(folder, text, fast_math="*= " in body))  # without it products of floats keep their order
 
 
 def jammed(found: Canonical, jam: Sequence[int]) -> list[Ordered]:

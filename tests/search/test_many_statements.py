@@ -135,7 +135,7 @@ def test_a_small_budget_says_what_it_leaves_out_and_leaves_out_the_same_each_tim
     assert small.less == "with 2 s for a region, the search for other sizes did about 10% of the usual"
     assert small.text == again.text
     parts = {name: seconds for name, seconds in small.seconds.items() if name != "total"}
-    assert list(parts) == ["analysis", "compile", "measure", "other sizes"]
+    assert list(parts) == ["analysis", "compile", "measure", "check", "other sizes"]
     assert 0 < parts["other sizes"] < sum(parts.values()) <= small.seconds["total"]
 
 

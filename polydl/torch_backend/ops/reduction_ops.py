@@ -127,8 +127,8 @@ bits as their number has, where PyTorch adds up pairs of partial sums (Higham, S
 
 
 def kept_in(rows: Rows, element: ElementType) -> ElementType:
-    """The type in which the sum of a row is kept."""
-    return F64 if element is F32 and rows.count > LONG else element
+    """The type in which the sum of a row of `self` is kept."""
+    return F64 if element is F32 and rows.c.most("self", rows.dims) > LONG else element
 
 
 def reduced(c: Call, rows: Rows, keepdim: bool, makes: Sequence[Callable[[Map], Expr]]) -> Lowered:
