@@ -9,6 +9,7 @@ from polydl.dependences.scalars import by_iteration, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
 from polydl.lower.marks import COPIED, CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, SIMD, SUM, TEAM, WAIT
+from polydl.lower.met_in_lanes import meet_sometimes
 from polydl.lower.nest_plan import NestPlan
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall
@@ -163,6 +164,8 @@ class _Inside:
     """They run over one block of a thread grid."""
     team: bool = False
     """In what one team of threads runs."""
+    around: tuple[Member, ...] = ()
+    """The loops outside, each once."""
 
 
 def _insert(node: isl.ScheduleNode, tree: Node, at: _Inside) -> isl.ScheduleNode:
@@ -239,7 +242,7 @@ def _loop(
         node = add_mark(node, WAIT)
     if member.run is Run.SUM:
         node = add_mark(node, SUM)
-    elif member.run is Run.SIMD:
+    elif member.run is Run.SIMD and not meet_sometimes(at.plan.scop, tree, (*at.around, member), at.private):
         node = add_mark(node, SIMD + _private(tree, member, at))
     elif member.run is Run.PARALLEL and not shared:
         share = member.share
@@ -264,7 +267,7 @@ def _loop(
         node = add_mark(node, SERIAL)
     if member.run in (Run.SIMD, Run.SUM) and (member is not tree.members[-1] or has_loops(tree.child)):
         node = add_mark(node, INSIDE)
-    return node, replace(at, shared=max(shared - 1, 0), grid=grid, team=team)
+    return node, replace(at, shared=max(shared - 1, 0), grid=grid, team=team, around=(*at.around, member))
 
 
 def _in_team(member: Member) -> str:

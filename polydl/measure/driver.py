@@ -95,6 +95,8 @@ class Block:
     """From the array's first element to where the program's pointer points (> 0 when it uses negative subscripts)."""
     restored: bool
     """Whether it is reset between samples, since the region writes it."""
+    in_each_run: bool = False
+    """Whether it is reset in front of every run: the region makes places of what it writes, which would run away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ def run_job(
         words += [len(sizes), *sizes, len(blocks)]
         for block in blocks:
             words += [block.place, block.bytes, block.block_bytes, block.file_offset, block.data_offset]
-            words += [block.pointer_offset, block.restored]
+            words += [block.pointer_offset, block.restored + block.in_each_run]
         words += [len(libraries), *libraries, timing.sets, int(timing.min_sample * 1e9), int(timing.budget * 1e9)]
         words += [timing.min_rounds, timing.max_rounds, timing.cold_bytes]
         job = " ".join(str(word if isinstance(word, str) else int(word)) for word in words) + "\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polydl
 from polydl.base.errors import InputError
 from polydl.measure.index_data import Values, assumed_elements, filled, values_of
 from polydl.measure.input_data import describe_buffers, integer_inputs, real_inputs
@@ -99,3 +100,20 @@ def test_inputs_hold_them_whatever_the_data(tmp_path: Path) -> None:
         assert (ptr.min(), ptr.max(), (np.diff(ptr) >= 0).all()) == (0, 99, True)
         assert col.dtype == np.int16
         assert 0 <= int(col.min()) < int(col.max()) <= 6
+
+
+def test_places_that_a_region_moves_are_reset_before_each_timed_run() -> None:
+    """Else `k` runs out of `a` in the second one."""
+    source = """
+void f(const float a[restrict 100], int k[restrict 1], float b[restrict 50])
+{
+    for (int i = 0; i < 50; i++) {
+        b[i] = a[k[0]];
+        k[0] = k[0] + 1;
+    }
+}
+"""
+    found = polydl.optimize(source, threads=1, top_k=1, budget=1.0, oracle=False)
+    (scop,) = found.scops
+    assert scop.report is not None and scop.report.original.samples
+    assert not [one for one in scop.report.warnings if "failed" in one]
