@@ -156,6 +156,8 @@ class Writer:
             body = _body(statement, at)
         hints = (*self._hints(body, at), *((instance_mark(statement, at),) if self.instances else ()))
         over = through(self.scop, statement, found, function, at)
+        if function is not None and over is None:  # it adds up entries that no array of bounds says
+            self.functions += function.prologue
         return Instance(body, hints, row, elements, values, self._finite(statement, at), over)
 
     def _hints(self, body: Node, at: Place) -> tuple[Hint, ...]:

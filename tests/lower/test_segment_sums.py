@@ -510,3 +510,22 @@ def test_only_rows_of_segments_are_shared_out_by_entries() -> None:
 def test_a_name_tells_functions_apart() -> None:
     kinds = [(F32, ((True, None), (True, I32))), (F32, ((True, I32), (True, None))), (F64, ((True, None), (True, I32)))]
     assert len({segment_function(element, given).name for element, given in kinds}) == len(kinds)
+
+
+def test_bounds_that_no_array_holds() -> None:
+    """There is nothing to share the rows out by, and the sum is one in vectors all the same."""
+    source = """
+void f(int n, const int c[restrict n + 1], const float val[restrict 1000], float out[restrict n])
+{
+    for (int i = 0; i < n; i++) {
+        int e = c[i + 1] & 7;
+        float s = 0;
+        for (int p = c[i]; p < e; p++)
+            s += val[p];
+        out[i] = s;
+    }
+}
+"""
+    found = polydl.optimize(source, run=False, sizes={"n": 100}, threads=2)
+    assert re.search(r"= polydl_entries_f32_", found.text) or "+= polydl_entries_f32_" in found.text
+    assert found.checked.calls and not found.checked.faults
