@@ -141,7 +141,8 @@ def _at(
 ) -> Iterator[Case]:
     """The calls at some sizes. Raises InputError where the program does not work with them."""
     scops = subject.at(sizes) if sizes else subject.scops
-    if sum(map(instances, scops)) > largest:
+    work = sum(map(instances, scops))
+    if work > largest:
         raise NotMeasurable("with the sizes that are fixed it runs too long to be called")
     found: dict[str, Buffer] = {}
     for scop in scops:
@@ -156,8 +157,10 @@ def _at(
     size = sum(buffer.bytes for buffer in found.values())
     if size > MOST_BYTES:
         raise NotMeasurable("with the sizes that are fixed it needs too much memory to be called")
-    if size > _LARGE:
+    if size > _LARGE and sizes:  # the others are tried at smaller ones
         fillings = fillings[: 2 if size <= MOST_BYTES // 16 else 1]
+    elif size > _LARGE:
+        fillings = fillings[: max(1, int(min(MOST_BYTES / 4 / size, largest / max(work, 1))))]
     dead = frozenset[str]().union(*(set(scop.arrays) - scop.live_out for scop in scops))
     for turn, filling in enumerate(fillings):
         yield _case(subject, number, sizes, filling, found, dead, turn + sum(sizes.values()))
