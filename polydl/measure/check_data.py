@@ -59,7 +59,7 @@ def _zeros(rng: np.random.Generator, count: int, kind: np.dtype[Any], number: in
 
 
 def _runs(rng: np.random.Generator, count: int, kind: np.dtype[Any], number: int) -> Values:
-    """Zeros in runs, as whole blocks of weights are: not at the beginning, where what is divided by their sum is NaN."""
+    """Zeros in runs, as whole blocks of weights are; not at the beginning, where to divide by their sum is NaN."""
     quarter = np.arange(count) // max(1, count // 4)
     zero = quarter % 4 == 2 if number % 2 else quarter % 2 == 1
     return np.where(zero, 0, rng.integers(1, 4, count))

@@ -293,16 +293,10 @@ def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool, room: int = 0) -> 
         block, start = pages + 2 * room, room + (pages - size if flush_end else 0)
         blocks.append(
             Block(
-                buffer.place,
-                size,
-                block,
-                offset,
-                start,
-                buffer.lower * buffer.element.bytes,
-                buffer.written,
+                buffer.place, size, block, offset, start, buffer.lower * buffer.element.bytes, buffer.written,
                 in_each_run=buffer.written and buffer.indices is not None,
-            )  # fmt: skip
-        )
+            )
+        )  # fmt: skip
         offset += block
     return tuple(blocks)
 

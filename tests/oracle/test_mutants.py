@@ -1,5 +1,5 @@
-"""Whoever tests, is tested: polydl with a fault of its front end or its rows brought back computes other values, and the
-calls of each output beside its source say so. None of them is told of anything that the front end has found out."""
+"""Whoever tests, is tested: polydl with a fault of its front end or its rows brought back computes other values, and
+the calls of each output beside its source say so."""
 
 from __future__ import annotations
 
