@@ -31,7 +31,15 @@ class Side(IntEnum):
     DOWNWARD = 3
 
 
+INTERPRETED = -1
+"""The status of a call that the interpreter of C ended: what it does is undefined."""
+
+
 class CannotRun(ToolchainError):
+    """Why no call was made, as a clause behind "because"."""
+
+
+class OtherMachine(CannotRun):
     """The compiler makes code for another machine."""
 
 
@@ -66,7 +74,7 @@ class Outcome:
 
     ran: bool
     status: int
-    """As `waitpid` gives it."""
+    """As `waitpid` gives it, or INTERPRETED."""
     inexact: bool
     """Whether an operation on floats rounded."""
     damaged: str | None
@@ -82,9 +90,13 @@ class Outcome:
         missing = _UNDEFINED.search(self.said)
         if missing is not None:
             return _not_linked(missing)
-        if not self.ran and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGILL:
-            return "it has instructions that this machine has not"
-        return None
+        return "it has instructions that this machine has not" if self.unknown_instructions else None
+
+    @property
+    def unknown_instructions(self) -> bool:
+        """Whether it came upon instructions that this machine has not."""
+        signalled = not self.ran and self.status != INTERPRETED and os.WIFSIGNALED(self.status)
+        return signalled and os.WTERMSIG(self.status) == signal.SIGILL
 
     @property
     def failure(self) -> str | None:
@@ -93,6 +105,8 @@ class Outcome:
             return f"writes beside '{self.damaged}'"
         if self.ran:
             return None
+        if self.status == INTERPRETED:
+            return f"does what C leaves undefined: {self.said}"
         if os.WIFSIGNALED(self.status):
             number = os.WTERMSIG(self.status)
             if number == signal.SIGSEGV:
@@ -130,8 +144,7 @@ def run(
     executable: Path, source: Path, output: Path, calls: Sequence[Call], environment: Mapping[str, str]
 ) -> list[dict[Side, Outcome]]:
     """Run all calls on both sides. The output is run where the source came through, the source with other roundings
-    where it rounded. Raises CannotRun; ToolchainError where the
-    driver itself fails."""
+    where it rounded. Raises CannotRun; ToolchainError where the driver itself fails."""
     job = executable.parent / "job"
     layout = _write(job, calls)
     limit = 10 + sum(call.seconds * len(Side) for call in calls)
@@ -141,7 +154,7 @@ def run(
             stderr=subprocess.PIPE, cwd=executable.parent, env=dict(environment), timeout=limit, check=False,
         )  # fmt: skip
     except OSError as error:
-        raise CannotRun(f"what '{executable.name}' is compiled to cannot be run here: {error.strerror}") from error
+        raise OtherMachine(f"what '{executable.name}' is compiled to cannot be run here: {error.strerror}") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         missing = _UNDEFINED.search(said)

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polydl.frontend.text.linkage import as_c
+from polydl.measure import interpreted_calls
 from polydl.measure.check_calls import SLOT, Case, Subject, cases
 from polydl.measure.check_data import FILLINGS
-from polydl.measure.check_job import CannotRun, Outcome, Side, driver_job, run
+from polydl.measure.check_job import Call, CannotRun, OtherMachine, Outcome, Side, driver_job, run
 from polydl.measure.check_values import Runs, first_difference
 from polydl.measure.compiler import compile_all, find_compiler, link_flags, run_compiler, unit_flags
 from polydl.measure.measurement import Toolchain
@@ -95,7 +96,8 @@ def check(
         return Checked(not_called=not_called)
     with tempfile.TemporaryDirectory(prefix="polydl-check-") as name:
         folder = Path(name)
-        built = _compiled(source, text, _wrappers(made), folder, toolchain)
+        wrappers, calls = _wrappers(made), [case.call for case in made]
+        built = _compiled(source, text, wrappers, folder, toolchain)
         if isinstance(built, str):
             names = (case.subject.function for case in made)
             return Checked(not_called={**dict.fromkeys(names, built), **not_called})
@@ -104,8 +106,20 @@ def check(
             "OMP_NUM_THREADS": str(_THREADS), "OMP_DYNAMIC": "false", "OMP_WAIT_POLICY": "passive", "PATH": os.defpath,
             "UBSAN_OPTIONS": "print_stacktrace=0",
         }  # fmt: skip
+
+        def interpreted(some: Sequence[Call]) -> list[Mapping[Side, Outcome] | None]:
+            texts = [f"{as_c(content)}{wrappers}" for content in (source.text, text)]
+            return interpreted_calls.run(find_compiler(toolchain), unit_flags(source), texts[0], texts[1], some)
+
+        outcomes: list[Mapping[Side, Outcome] | None]
         try:
-            outcomes = run(executable, original, output, [case.call for case in made], environment)
+            try:
+                outcomes = [*run(executable, original, output, calls, environment)]
+                unknown = [k for k, one in enumerate(outcomes) if one and one[Side.OUTPUT].unknown_instructions]
+                for k, one in zip(unknown, interpreted([calls[k] for k in unknown]), strict=True):
+                    outcomes[k] = one
+            except OtherMachine:
+                outcomes = interpreted(calls)
         except CannotRun as error:
             names = (case.subject.function for case in made)
             return Checked(not_called={**dict.fromkeys(names, error.reason), **not_called})
@@ -162,16 +176,23 @@ _TOLD = re.compile(r"^(?P<where>.*?:\d+:\d+): runtime error: (?P<what>.*)$", re.
 
 def _judged(
     made: Sequence[Case],
-    outcomes: Sequence[Mapping[Side, Outcome]],
+    outcomes: Sequence[Mapping[Side, Outcome] | None],
     not_called: Mapping[str, str],
     *,
     reassociate: bool,
 ) -> Checked:
     calls = 0
+    called: set[str] = set()
     missing: dict[str, str] = {}
+    long: dict[str, str] = {}
     faults: dict[str, Fault] = {}
     undefined: dict[tuple[str, str, str], Undefined] = {}
     for case, found in zip(made, outcomes, strict=True):
+        if found is None:
+            missing.setdefault(
+                case.subject.function, "at the sizes that were tried it takes too long to be interpreted"
+            )
+            continue
         name, mine = case.subject.function, found[Side.SOURCE]
         why = mine.not_here or found[Side.OUTPUT].not_here
         if why is not None:
@@ -187,9 +208,11 @@ def _judged(
             undefined.setdefault((name, where, what), Undefined(name, where, what, case.sizes))
             continue
         calls += 1
+        called.add(name)
         if name not in faults and (wrong := _difference(case, found, reassociate=reassociate)):
             data = case.filling.name + (f", {case.overlap.name}," if case.overlap else "")
             faults[name] = Fault(name, case.sizes, data, wrong)
+    missing |= {name: why for name, why in long.items() if name not in called}
     return Checked(calls, tuple(faults.values()), tuple(undefined.values()), {**missing, **not_called})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from polydl import pipeline
 from polydl.cli.app import main
 from polydl.lower.emit import Generated
 from polydl.lower.splice import splice
-from polydl.measure import Toolchain
+from polydl.measure import Toolchain, source_check
 from polydl.measure.check_calls import Subject
+from polydl.measure.check_job import OtherMachine
 from polydl.measure.check_values import Cell, Runs, first_difference
 from polydl.measure.source_check import Checked, check
 from polydl.model.scop import Scop, Source
@@ -178,3 +180,40 @@ def test_numbers_are_compared_by_bits_where_nothing_rounded() -> None:
     zero, minus = b"\0\0\0\0", b"\0\0\0\x80"
     assert first_difference(Runs(zero, minus, None), 4, cells) is not None
     assert first_difference(Runs(zero, minus, None, zeros_signed=False), 4, cells) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        pytest.param(SAXPY, "i < n", "i < n - 1", id="the last iteration is missing"),
+        pytest.param(SAXPY, "i < n", "i <= n", id="one element behind is touched"),
+        pytest.param(HASH, "(unsigned)x[i] * 3u >> 1", "(unsigned)(x[i] * 3ul >> 1)", id="a product that wraps"),
+        pytest.param(SUM, "double s = 0", "double s = 1e-2", id="a small difference"),
+    ],
+)
+def test_what_cannot_be_run_here_is_interpreted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, before: str, after: str
+) -> None:
+    def elsewhere(*given: object) -> None:
+        raise OtherMachine("it is for another machine")
+
+    monkeypatch.setattr(source_check, "run", elsewhere)
+    sound = checked(tmp_path, text, text)
+    assert sound.calls >= 10 and not sound.faults and not sound.undefined
+    (fault,) = checked(tmp_path, text, text.replace(before, after)).faults
+    assert fault.function == "f" and str(fault)
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="there is no compiler for ARM")
+def test_code_for_another_machine_is_interpreted() -> None:
+    """With vectors of GNU C in place of its instructions."""
+    found = polydl.optimize(
+        SUM,
+        run=False,
+        sizes={"n": 1000},
+        machine="graviton-3",
+        cc="aarch64-linux-gnu-gcc",
+        cflags=("-march=armv8.4-a",),
+    )
+    assert "polydl_" in found.text and found.checked.calls > 10
+    assert not found.checked.faults and not found.checked.not_called
