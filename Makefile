@@ -45,6 +45,7 @@ docs: $(VENV)/.docs
 
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)
+	$(BIN)/python -m tests.fuzz --graphs --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)
 
 # Every property test with many more examples: hours.
 fuzz-properties: $(VENV)/.test

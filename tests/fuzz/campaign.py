@@ -18,12 +18,15 @@ from pathlib import Path
 
 from tests.fuzz.choices import shrunk
 from tests.fuzz.parts import Program
+from tests.fuzz.read import MISREAD, misread
 from tests.fuzz.reduction import reduced
 from tests.fuzz.whole_programs import program
 from tests.fuzz.written import REFERENCE, Fault, Member, Refused, cases_of, checked, compiled, texts_of
 
 BATCH = 16
 """Programs that are compiled as one file."""
+READ = 8
+"""Of so many programs one is also interpreted beside its Scops, which takes as long as two or three others."""
 STUCK = 240.0
 """Seconds after which a process that says nothing is replaced."""
 SHRINKING = 90.0
@@ -82,6 +85,8 @@ def batch(
         mark = f"_{seed}"
         try:
             members.append(Member(made, seed, mark, texts_of(made, mark, folder / f"p{mark}.c", seed)))
+            if seed % READ == 0 and (fault := misread(made, mark, folder / f"p{mark}.c", seed)) is not None:
+                faults.append((seed, fault))
         except Refused as error:
             tally.refused[_reason(str(error))] += 1
         except Exception:  # noqa: BLE001  (finding these is the purpose; each is reported)
@@ -111,6 +116,8 @@ def again(made: Program, seed: int, folder: Path, fault: Fault) -> Fault | None:
     if whole:
         return None
     try:
+        if fault.kind == MISREAD:
+            return misread(made, "_0", folder / "shrunk.c", seed)
         texts = texts_of(made, "_0", folder / "shrunk.c", seed, fault.how)
     except Refused:
         return None

@@ -92,14 +92,14 @@ def compared(case: Case, data: Sequence[Filling]) -> list[tuple[str, Compared]]:
     for scop, defines, sizes in _read(case):
         pair = prepared(scop, defines)
         for filling in data:
-            found.append((scop.function, _best(pair, filling, sizes)))
+            found.append((scop.function, best(pair, filling, sizes)))
         if has_lanes(scop):
             exact = Filling("whole", "extremes", bound=3)
-            found.append((scop.function, _best(prepared(scop, defines, lanes=True), exact, sizes)))
+            found.append((scop.function, best(prepared(scop, defines, lanes=True), exact, sizes)))
     return found
 
 
-def _best(pair: Prepared, filling: Filling, sizes: Mapping[str, int]) -> Compared:
+def best(pair: Prepared, filling: Filling, sizes: Mapping[str, int]) -> Compared:
     """With these sizes; where they are outside of what the Scop is for, or of memory, with others."""
     last = []
     larger = {name: 3 * size for name, size in sizes.items()}
