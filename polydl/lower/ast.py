@@ -75,6 +75,8 @@ class Writer:
     """Say before each statement which instance it is (polydl.prove)."""
     bases: Mapping[str, Mapping[str, isl.PwAff]] = field(default_factory=dict)
     """See `Place`."""
+    together: bool = False
+    """See `syntax_tree`."""
     prologue: list[str] = field(default_factory=list)
     """File-scope pieces that the rows written so far need."""
     functions: list[str] = field(default_factory=list)
@@ -124,7 +126,7 @@ class Writer:
             return node.set_annotation(isl.identifier(key))
 
         try:
-            node = syntax_tree(tree, self.scop.context.params(), tuple(iterators), at_domain)
+            node = syntax_tree(tree, self.scop.context.params(), tuple(iterators), at_domain, self.together)
         except isl.Error as error:
             if failures:
                 raise failures[0] from error

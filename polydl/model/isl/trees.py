@@ -84,6 +84,11 @@ def separated(band: isl.ScheduleNode) -> isl.ScheduleNode:
     return band.band_member_set_ast_loop_type(0, isl.ast_loop_type.separate)
 
 
+def in_one_piece(band: isl.ScheduleNode) -> isl.ScheduleNode:
+    """The outermost loop of a band, generated as one: nothing that runs in some of its iterations stands outside."""
+    return band.band_member_set_ast_loop_type(0, isl.ast_loop_type.atomic)
+
+
 def unrolled(band: isl.ScheduleNode) -> isl.ScheduleNode:
     """The outermost loop of a band, each iteration written out."""
     return band.band_member_set_ast_loop_type(0, isl.ast_loop_type.unroll)
@@ -103,31 +108,35 @@ def syntax_tree(
     known: isl.Set,
     iterators: Sequence[str],
     at_instance: Callable[[isl.AstNode, isl.AstBuild], isl.AstNode],
+    together: bool = False,
 ) -> isl.AstNode:
     """The loops and conditions that execute a schedule, where the parameters are as `known` (a parameter set).
 
     `iterators` names the loops, outermost first; `at_instance` sees each place where a statement runs, and must not
-    raise: isl calls it from C.
+    raise: isl calls it from C. `together`: what runs in the first or in the last iteration of a loop alone stays in it
+    (else it may stand in front of the loop or behind).
     """
     names = isl.IdList.alloc(isl.context(), len(iterators))
     for name in iterators:
         names = names.add(isl.identifier(name))
     build = isl.AstBuild.from_context(known).set_iterators(names)
     build, _callback = build.set_at_each_domain(at_instance)
-    with _min_and_max():
+    with _settings(together):
         return build.node_from_schedule(tree)
 
 
 @contextmanager
-def _min_and_max() -> Iterator[None]:
-    """Conditional expressions that are a minimum or a maximum are written as such."""
+def _settings(together: bool) -> Iterator[None]:
+    """Conditional expressions that are a minimum or a maximum are written as such; `together`: see `syntax_tree`."""
     ctx = isl.context()
-    before = ctx.get_ast_build_detect_min_max()
+    before = ctx.get_ast_build_detect_min_max(), ctx.get_ast_build_group_coscheduled()
     ctx.set_ast_build_detect_min_max(1)
+    ctx.set_ast_build_group_coscheduled(int(together))
     try:
         yield
     finally:
-        ctx.set_ast_build_detect_min_max(before)
+        ctx.set_ast_build_detect_min_max(before[0])
+        ctx.set_ast_build_group_coscheduled(before[1])
 
 
 def condition(of: isl.Set) -> isl.AstExpr:
