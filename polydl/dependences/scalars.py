@@ -20,6 +20,8 @@ from polydl.model.time import common_depth, shared_depth
 PRIVATE_BYTES = 1 << 16
 """Bytes of an array of which each thread may have one, at most: it lies on the thread's stack, of which musl gives 128
 KiB, and that is a part of a second-level cache."""
+HELD_BYTES = 1 << 22
+"""The same of one that is not on the stack, but in memory that the output reserves for each thread."""
 
 
 @once_for_each
@@ -79,7 +81,11 @@ def private_scalars(scop: Scop) -> Mapping[str, int]:
 @once_for_each
 def private_storage(scop: Scop) -> Mapping[str, int]:
     """Every private scalar and array with the number of loops it is private to."""
-    found = {name: _array_depth(scop, name) for name, array in scop.arrays.items() if _may_be_private(scop, array)}
+    found = {
+        name: array_depth(scop, name, users(scop, name))
+        for name, array in scop.arrays.items()
+        if _may_be_private(scop, array)
+    }
     return {**private_scalars(scop)} | {name: depth for name, depth in found.items() if depth is not None}
 
 
@@ -100,13 +106,21 @@ def _may_be_private(scop: Scop, array: Array) -> bool:
         and array.members is None
         and array.rows is None
         and all(extent is not None for extent in array.extents)
-        and (size is None or size * array.element.bytes <= PRIVATE_BYTES)
+        and (size is None or size * array.element.bytes <= HELD_BYTES)
     )
 
 
-def _array_depth(scop: Scop, name: str) -> int | None:
-    """`private_depth` of an array: each read gets what was written in the same iteration of the loops."""
-    using = users(scop, name)
+def on_stack(array: Array) -> bool:
+    """Whether a private array lies on the stack of the thread that it belongs to; others are in memory of their own. Of
+    one whose size shows at run time alone the output asks how large it is."""
+    size = array.layout.size
+    return size is None or size * array.element.bytes <= PRIVATE_BYTES
+
+
+def array_depth(scop: Scop, name: str, using: Sequence[Statement]) -> int | None:
+    """Number of loops to one iteration of which the values are private that some statements, `using`, store in an
+    array: what each of them reads of it was written in the same iteration. None where they share no such loop; what the
+    array holds behind these loops is not asked. Whoever asks has set a quota for isl."""
     shared = min((common_depth(using[0], s) for s in using[1:]), default=0)
     if shared == 0 or not all(isinstance(s.body, Assignment) for s in using):
         return None

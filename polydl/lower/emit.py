@@ -42,6 +42,7 @@ from polydl.lower.region import original_text
 from polydl.lower.scratch import NO_MEMORY, OwnMemory, Scratch
 from polydl.lower.scratch import Buffer as Memory
 from polydl.lower.vector_math import vector_declarations
+from polydl.lower.whole_loops import has_whole
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
 from polydl.model.isl.trees import parametric_value
@@ -146,7 +147,9 @@ def generate(
                 apart += own_code
                 own_code = [If(Unary("!", Name(packed_name(scop))), Block(tuple(own_code)))]
             code += own_code
-    code = _own_rows(scop, [*storage(scop, buffers), *unused_storage(scop, code), *code], helpers, beside.prologue)
+    code = _own_rows(
+        scop, [*storage(scop, buffers), *unused_storage(scop, code, buffers), *code], helpers, beside.prologue
+    )
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH and array.name not in buffers:
             name = f"{array.name}_own" if array.name in once.made else array.name
@@ -260,6 +263,7 @@ def _written(
         rows,
         instances,
         bases,
+        has_whole(scop, part),
     )
     # Loops in no threads begin and end here; in threads each does by itself.
     code += [*begin, writer.write(isl_tree(plan)), *end]
@@ -312,10 +316,11 @@ def storage(scop: Scop, buffers: Collection[str]) -> list[Node]:
     return [Raw((f"{a.declaration};",)) for a in own]
 
 
-def unused_storage(scop: Scop, code: Sequence[Node]) -> list[Node]:
+def unused_storage(scop: Scop, code: Sequence[Node], buffers: Collection[str] = ()) -> list[Node]:
     """Code that keeps compilers silent about what lives in registers of vector functions: contracted arrays, of which
-    an argument may be left, and scalars that nothing in `code` mentions."""
-    inner = [a for a in scop.arrays.values() if a.storage is Storage.REGION]
+    an argument may be left, and scalars that nothing in `code` mentions. `buffers`: the arrays that are in memory of
+    its own, by other names."""
+    inner = [a for a in scop.arrays.values() if a.storage is Storage.REGION and a.name not in buffers]
     contracted = [a.name for a in inner if a.name.startswith(PREFIX)]
     named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
     scalars = [a.name for a in inner if a.is_scalar]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.dependences.scalars import by_iteration, private_storage
+from polydl.dependences.scalars import by_iteration, on_stack, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place
 from polydl.lower.marks import COPIED, CURVE, ENTRIES, INSIDE, PARALLEL, SERIAL, SHARE, SIMD, SUM, TEAM, WAIT
@@ -13,11 +13,13 @@ from polydl.lower.met_in_lanes import meet_sometimes
 from polydl.lower.nest_plan import NestPlan
 from polydl.lower.packed_ahead import Ahead
 from polydl.lower.packing_plan import PackCall
+from polydl.lower.whole_loops import is_whole
 from polydl.model import isl
 from polydl.model.isl.trees import (
     add_loop,
     add_mark,
     add_sequence,
+    in_one_piece,
     partial_schedule,
     separated,
     tree_of,
@@ -260,8 +262,10 @@ def _loop(
     )
     if member.unroll:
         node = unrolled(node)
-    if member.split:
+    elif member.split:
         node = separated(node)
+    elif is_whole(at.plan.scop, tree, tree.members.index(member), at.around, at.private):
+        node = in_one_piece(node)
     node = node.child(0)
     if shared == 1 and not grid:
         node = add_mark(node, SERIAL)
@@ -288,7 +292,8 @@ def _shared(share: Share) -> str:
 
 
 def _private(tree: Node, member: Member, at: _Inside) -> str:
-    """The clause for private scalars and arrays that a loop writes, whose values thus live inside its iterations."""
+    """The clause for private scalars and arrays that a loop writes, whose values thus live inside its iterations; of
+    arrays for those on the stack."""
     scop = at.plan.scop
     of = {s.name: s for s in scop.statements}
     own = {
@@ -296,5 +301,6 @@ def _private(tree: Node, member: Member, at: _Inside) -> str:
         for name in statements(tree)
         for a in of[name].accesses
         if a.write and a.array in at.private and by_iteration(scop, a.array, at.private[a.array], member.affs[name])
+        if on_stack(scop.arrays[a.array])
     }
     return f" private({', '.join(sorted(own))})" if own else ""

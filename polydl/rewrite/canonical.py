@@ -45,6 +45,7 @@ from polydl.rewrite.materialise import (
     results_of_sums,
     values_of_extremes,
 )
+from polydl.rewrite.own_copies import own_copies
 from polydl.rewrite.partial_results import partial
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.row_buffers import row_buffers
@@ -107,7 +108,7 @@ def canonical(
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
     order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
-    order += [row_buffers, digits] if form is Form.SEARCHED else []
+    order += [row_buffers, own_copies, digits] if form is Form.SEARCHED else []
     order += [joint_blocks] if reassociate and form is Form.SEARCHED else []
     if reassociate:
         order += [multiply_adds, sums_of_read_bounds]

@@ -6,28 +6,37 @@ Along `k` elements lie a line of memory apart, along `j` side by side. With an e
 place of `s`, every statement runs along `j` (loop interchange after scalar expansion: Padua and Wolfe, "Advanced
 compiler optimizations for supercomputers", CACM 1986), in strips such that each thread has such an array of its own.
 Softmax and norms over other dimensions than the last one are such loops.
+
+    for j: { c[0] = A[0][j];  for k: c[k] = f(c[k - 1], A[k][j]);  for k: B[k][j] = c[k]; }
+
+An array that is private to an iteration of `j` gets a row for each of its elements, in strips short enough for all of
+these to stay in a cache: the columns of an atmosphere, or the lines of an implicit step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.dependences.scalars import private_scalars, users
+from polydl.dependences.nests import counted
+from polydl.dependences.scalars import HELD_BYTES, private_storage, users
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.isl import quota
-from polydl.model.scop import Access, Assignment, Scop, Statement, without_scalar
+from polydl.model.scop import Access, Array, Assignment, Scop, Statement, Storage, without_scalar
 from polydl.model.strides import strides_of
 from polydl.model.time import inside_of, map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import in_two, iterators_in_two
-from polydl.rewrite.scratch_array import free_name, is_box, region_array, stored_in
+from polydl.rewrite.scratch_array import free_name, is_box, region_array
 
 STRIP = 512
 """Neighbours that share a row of each scalar, at most: some of these rows stay in the first cache together."""
+ROW_BYTES = 1 << 19
+"""Bytes of the rows of private arrays, all together, up to which a strip is as long as it would be without: a part of a
+second-level cache."""
 _LANES = 16
 """Neighbours from which on it is worth it: a vector of them."""
 
@@ -37,24 +46,27 @@ Loop = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Columns(Rule):
-    """A loop goes into the loops inside of it, its private scalars get an element for each iteration of a strip.
+    """A loop goes into the loops inside of it, what is private to it gets an element for each iteration of a strip.
 
-    before:    for j: { s = …;  for k: … s …; }
-    after:     for q: { for r: S[r] = …;  for k: for r: … S[r] …; }                            j = 512 q + r
-    requires:  the scalars are private to the loop; no dependence between its iterations
+    before:    for j: { s = …;  for k: … s … c[k] …; }
+    after:     for q: { for r: S[r] = …;  for k: for r: … S[r] … C[k][r] …; }                  j = strip * q + r
+    requires:  the scalars and arrays are private to the loop; no dependence between its iterations
     """
 
     loop: str
-    scalars: tuple[str, ...]
+    names: tuple[str, ...]
+    """What is private to it."""
+    strip: int
+    """Iterations of a strip."""
     places: tuple[tuple[str, int], ...]
     """(statement, depth of the loop)."""
 
     def instances(self, before: Scop) -> Instances:
         """See `Rule.instances`."""
-        return {f"{n}n": [(n, _place(before.statement(n), depth).reverse())] for n, depth in self.places}
+        return {f"{n}n": [(n, _place(before.statement(n), depth, self.strip).reverse())] for n, depth in self.places}
 
     def __str__(self) -> str:
-        return f"{self.loop} runs innermost, in strips of {STRIP}, each with a row of {', '.join(self.scalars)}"
+        return f"{self.loop} runs innermost, in strips of {self.strip}, each with a row of {', '.join(self.names)}"
 
 
 def columns(scop: Scop) -> Iterator[Step]:
@@ -67,20 +79,42 @@ def columns(scop: Scop) -> Iterator[Step]:
 def _steps(scop: Scop) -> Iterator[Step]:
     """What may be done with each loop whose iterations are columns, one of them at a time."""
     private: dict[Loop, list[str]] = {}
-    for name, depth in private_scalars(scop).items():
+    for name, depth in private_storage(scop).items():
         if depth:
             private.setdefault(users(scop, name)[0].position[:depth], []).append(name)
     for loop, names in private.items():
         inside = inside_of(scop, loop)
+        strip = _strip(scop, inside, len(loop), names)
+        if strip is None:
+            continue
         with quota(f"the columns of {scop.function}"):
-            step = _side_by_side(scop, loop, inside, names) if _are_columns(scop, inside, len(loop)) else None
+            are = _are_columns(scop, inside, len(loop), names)
+            step = _side_by_side(scop, loop, inside, names, strip) if are else None
         if step is not None:
             yield step
 
 
-def _are_columns(scop: Scop, inside: Sequence[Statement], depth: int) -> bool:
+def _strip(scop: Scop, inside: Sequence[Statement], depth: int, names: Sequence[str]) -> int | None:
+    """Iterations of a strip of a loop for which what is private to it has rows; None where there is no room for them.
+    With arrays among it, strips are about equally long."""
+    arrays = [scop.arrays[name] for name in names if not scop.arrays[name].is_scalar]
+    sizes = [array.layout.size for array in arrays]
+    if None in sizes:
+        return None
+    each = sum((size or 0) * array.element.bytes for size, array in zip(sizes, arrays, strict=True))
+    strip = STRIP
+    while strip > _LANES and strip * each > ROW_BYTES:
+        strip //= 2
+    extent = counted(inside, inside[0].iterators[depth - 1]).extent
+    if arrays and extent:
+        strip = -(-extent // (-(-extent // strip)))
+        strip = -(-strip // _LANES) * _LANES
+    return strip if strip * each <= HELD_BYTES else None
+
+
+def _are_columns(scop: Scop, inside: Sequence[Statement], depth: int, names: Collection[str]) -> bool:
     """Whether the statements in a loop, whose number of loops this is, touch neighbours along it and go down lines of
-    memory in the loops inside."""
+    memory in the loops inside. `names`: what is private to the loop, of which neighbours have elements side by side."""
     own = inside[0].iterators[depth - 1]
     deeper = [s for s in inside if s.depth > depth]
     ends = isl.least(inside[0].domain, own), isl.greatest(inside[0].domain, own)
@@ -88,7 +122,11 @@ def _are_columns(scop: Scop, inside: Sequence[Statement], depth: int) -> bool:
         return False
     if any(own in s.descending or not isinstance(s.body, Assignment) or not is_box(s) for s in inside):
         return False
-    accesses = [(s, a) for s in deeper for a in s.accesses if not scop.arrays[a.array].is_scalar]
+    # What runs in one of its iterations may touch what it wants.
+    several = [s for s in deeper if not isl.is_determined(s.domain, depth - 1)]
+    accesses = [
+        (s, a) for s in several for a in s.accesses if not scop.arrays[a.array].is_scalar and a.array not in names
+    ]
     return bool(accesses) and all(_goes_down(scop, s, a, depth) for s, a in accesses)
 
 
@@ -101,29 +139,46 @@ def _goes_down(scop: Scop, statement: Statement, access: Access, depth: int) -> 
     return own in (0, 1) and not any(by in (1, -1) for by in inside)
 
 
-def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Sequence[str]) -> Step:
+def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Sequence[str], strip: int) -> Step:
     depth = len(loop)
-    rows = {name: free_name(scop, f"{PREFIX}{name}_row") for name in names}
-    made = {s.name: _in_strips(s, inside, depth, rows) for s in inside}
-    held = {row: region_array(row, scop.arrays[name].element, [STRIP]) for name, row in rows.items()}
+    rows = {name: free_name(scop, f"{PREFIX}{name.removeprefix(PREFIX)}_row") for name in names}
+    made = {s.name: _in_strips(s, inside, depth, rows, strip) for s in inside}
+    held = {row: _row(scop.arrays[name], row, strip) for name, row in rows.items()}
     after = replace(
         scop, arrays={**scop.arrays, **held}, statements=tuple(made.get(s.name, s) for s in scop.statements)
     )
     for name in names:
-        after = without_scalar(after, name)
+        if scop.arrays[name].storage is Storage.REGION or scop.arrays[name].is_scalar:
+            # The original loops still use any array that is declared in front of them.
+            after = without_scalar(after, name)
     places = tuple((s.name, depth) for s in inside)
-    return Step(Columns(inside[0].iterators[depth - 1], tuple(names), places), scop, after)
+    return Step(Columns(inside[0].iterators[depth - 1], tuple(names), strip, places), scop, after)
 
 
-def _in_strips(old: Statement, inside: Sequence[Statement], depth: int, rows: Mapping[str, str]) -> Statement:
-    """A statement of a loop with elements of rows in place of scalars, and with that loop innermost."""
-    place, iterators = _place(old, depth), iterators_in_two(old, depth - 1, innermost=True)
+def _row(array: Array, name: str, strip: int) -> Array:
+    """An array with a row for each element of another one, or for a scalar."""
+    return region_array(name, array.element, [*(n for n in array.shape if n is not None), strip])
+
+
+def _in_strips(
+    old: Statement, inside: Sequence[Statement], depth: int, rows: Mapping[str, str], strip: int
+) -> Statement:
+    """A statement of a loop with elements of rows in place of what is private, and with that loop innermost."""
+    place, iterators = _place(old, depth, strip), iterators_in_two(old, depth - 1, innermost=True)
     named, position = replace(old, name=f"{old.name}n"), _position(old, inside, depth)
     like = moved(named, place, iterators, position, old.descending).statement
     last = map_from_affs(like.domain, isl.coordinates(like.domain)[-1:])
-    for name, row in rows.items():
-        like = stored_in(like, name, row, isl.range_named(last, row, ["a0"]))
-    return like
+    accesses = tuple(
+        replace(a, array=rows[a.array], relation=_beside(a.relation, last, rows[a.array])) if a.array in rows else a
+        for a in like.accesses
+    )
+    return replace(like, accesses=accesses)
+
+
+def _beside(relation: isl.Map, last: isl.Map, row: str) -> isl.Map:
+    """{ S[…, r] -> row[a…, r] } the element in the row that an element has."""
+    whole = isl.range_named(relation, None).flat_range_product(last)
+    return isl.range_named(whole, row, [f"a{d}" for d in range(isl.range_arity(whole))])
 
 
 def _position(statement: Statement, inside: Sequence[Statement], depth: int) -> tuple[int, ...]:
@@ -136,7 +191,7 @@ def _position(statement: Statement, inside: Sequence[Statement], depth: int) -> 
     return (*position, 0)
 
 
-def _place(statement: Statement, depth: int) -> isl.Map:
-    """{ S[…, j, k…] -> Sn[…, q, k…, r] : j = STRIP q + r }"""
+def _place(statement: Statement, depth: int, strip: int) -> isl.Map:
+    """{ S[…, j, k…] -> Sn[…, q, k…, r] : j = strip * q + r }"""
     iterators = iterators_in_two(statement, depth - 1, innermost=True)
-    return isl.range_named(in_two(statement, depth - 1, STRIP, innermost=True), f"{statement.name}n", iterators)
+    return isl.range_named(in_two(statement, depth - 1, strip, innermost=True), f"{statement.name}n", iterators)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from polydl.dependences.scalars import private_storage, users
+from polydl.dependences.scalars import on_stack, private_storage, users
 from polydl.equations.step import Rule, Step, one_by_one
 from polydl.model import isl
 from polydl.model.expr import Binary, Load
@@ -77,7 +77,7 @@ def _buffered(scop: Scop, name: str) -> Step | None:
         return None
     buffer = free_name(scop, f"{BUFFER}{name}")
     made = _with_buffer(scop, array, buffer, using, inner)
-    if buffer not in private_storage(made):
+    if buffer not in private_storage(made) or not on_stack(made.arrays[buffer]):
         return None
     return Step(RowBuffer(name, buffer, last.name), scop, made)
 

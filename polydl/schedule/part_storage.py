@@ -19,7 +19,7 @@ from functools import reduce
 from itertools import takewhile
 
 from polydl.base.by_identity import once_for_each
-from polydl.dependences.scalars import private_storage
+from polydl.dependences.scalars import on_stack, private_storage
 from polydl.model import isl
 from polydl.model.dataflow import last_writes
 from polydl.model.isl import quota
@@ -87,7 +87,7 @@ def _known(scop: Scop) -> dict[Node, dict[str, Buffer]]:
 
 
 def _of_part(scop: Scop, part: Node) -> dict[str, Buffer]:
-    if not any(member.names is not None for band in bands(part) for member in band.members):
+    if not _large(scop) and not any(member.names is not None for band in bands(part) for member in band.members):
         return {}
     known = _known(scop)
     if part not in known:
@@ -99,8 +99,9 @@ def _of_part(scop: Scop, part: Node) -> dict[str, Buffer]:
 def _buffers(scop: Scop, part: Node) -> Iterator[Buffer]:
     names = set(statements(part))
     of = {s.name: s for s in scop.statements if s.name in names}
-    private = private_storage(scop)
-    inside = [array for array in scop.arrays.values() if _its_own(scop, array) and array.name not in private]
+    named = any(member.names is not None for band in bands(part) for member in band.members)
+    inside = [array for array in scop.arrays.values() if _its_own(scop, array) and not _on_stack(scop, array)]
+    inside = inside if named else [array for array in inside if array.name in _large(scop)]
     if not inside or any(m.share.grid or m.share.curve for band in bands(part) for m in band.members):
         return
     leaves = list(steps(part))
@@ -116,6 +117,17 @@ def _buffers(scop: Scop, part: Node) -> Iterator[Buffer]:
             continue
         if (made := _buffer(scop, array, using, ways, when, leaves)) is not None:
             yield made
+
+
+def _on_stack(scop: Scop, array: Array) -> bool:
+    """Whether an array is private to an iteration of some loops and each thread has one on its stack."""
+    return array.name in private_storage(scop) and on_stack(array)
+
+
+@once_for_each
+def _large(scop: Scop) -> Sequence[str]:
+    """The private arrays that are too large for stacks."""
+    return [name for name in private_storage(scop) if not on_stack(scop.arrays[name])]
 
 
 def _its_own(scop: Scop, array: Array) -> bool:
@@ -156,7 +168,8 @@ def _buffer(
     leaves: Sequence[tuple[Leaf | Kernel, Sequence[Step]]],
 ) -> Buffer | None:
     """The buffer of an array; None where a value is used in another iteration of all loops than it was made in, or the
-    array is not larger."""
+    array is not larger. One that is private to an iteration is in a buffer as a whole: dependences have nothing between
+    two iterations, wherever they touch it."""
     shared = _shared(ways, using)
     if not shared or not all(a.exact for s in using for a in s.accesses if a.array == array.name):
         return None
@@ -172,6 +185,13 @@ def _buffer(
     within = tuple(step for step in shared[:depth] if isinstance(step, Member))
     if not loops or _shared_out_further(shared, depth):
         return None
+    parallel = any(member.run is Run.PARALLEL for member in within)
+    first, last = _alive(leaves, shared, depth, [s.name for s in using])
+    if array.name in _large(scop):
+        assert array.layout.size is not None, "one of unknown size is on the stack"
+        base = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(len(within)), 0))
+        whole = array.layout.size
+        return Buffer(array.name, within, base, whole, _pages(whole * array.element.bytes), parallel, first, last)
     touched: isl.Map | None = None
     for s in using:
         iterations = isl.range_onto(when[s.name], loops)
@@ -183,14 +203,17 @@ def _buffer(
     assert touched is not None
     (low,) = isl.components(touched.lexmin_pw_multi_aff())
     (high,) = isl.components(touched.lexmax_pw_multi_aff())
-    length, whole = isl.greatest(isl.Map.from_pw_aff(high.sub(low)).range(), 0), touched.range()
-    least, most = isl.least(whole, 0), isl.greatest(whole, 0)
+    length, addresses = isl.greatest(isl.Map.from_pw_aff(high.sub(low)).range(), 0), touched.range()
+    least, most = isl.least(addresses, 0), isl.greatest(addresses, 0)
     if length is None or least is None or most is None or length >= most - least:
         return None
-    size = -(-(length + 1) * array.element.bytes // ALIGNMENT) * ALIGNMENT
-    parallel = any(member.run is Run.PARALLEL for member in within)
-    first, last = _alive(leaves, shared, depth, [s.name for s in using])
+    size = _pages((length + 1) * array.element.bytes)
     return Buffer(array.name, within, low.coalesce(), length + 1, size, parallel, first, last)
+
+
+def _pages(size: int) -> int:
+    """So many bytes in whole pages."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _shared(ways: Mapping[str, Sequence[Step]], using: Sequence[Statement]) -> list[Step]:
@@ -230,6 +253,13 @@ def _placed(buffers: Sequence[Buffer]) -> dict[str, Buffer]:
         offset = next(at for at in places if all(at + one.bytes <= b.offset or b.offset + b.bytes <= at for b in alive))
         made[one.array] = replace(one, offset=offset)
     return made
+
+
+def without_memory(scop: Scop, tree: Node) -> str | None:
+    """Which private array that is too large for stacks has no buffer in a part of a program, or None."""
+    used = {a.array for s in scop.statements if s.name in set(statements(tree)) for a in s.accesses}
+    left = [name for name in _large(scop) if name in used and name not in part_storage(scop, tree)]
+    return f"threads have no memory for {left[0]}" if left else None
 
 
 def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | None:

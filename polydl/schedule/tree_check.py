@@ -21,7 +21,7 @@ from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement
 from polydl.schedule import tree as schedule_tree
 from polydl.schedule.loops import registers
-from polydl.schedule.part_storage import overlapping, part_storage
+from polydl.schedule.part_storage import overlapping, part_storage, without_memory
 from polydl.schedule.teams import crossed
 from polydl.schedule.transforms.start_from_zero import no_start
 from polydl.schedule.tree import Copy, Member, Node, Run, Share, Step, kernels, paths, statements, times
@@ -96,6 +96,7 @@ def _broken(
         or _mixed(scop, of, schedule, timed)
         or _handed_on(scop, of, ways, timed)
         or _in_common(scop, of, ways, schedule)
+        or without_memory(scop, tree)
         or overlapping(scop, tree, part_storage(scop, tree))
     )
 

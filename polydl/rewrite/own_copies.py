@@ -1,0 +1,201 @@
+"""Arrays that each iteration of a loop fills before it reads them: each iteration gets one of its own.
+
+    for i: { cp[0] = T[0][i];  for k: cp[k] = f(cp[k - 1], T[k][i]);  for k: T[k][i] = cp[k]; }
+
+`cp` is a parameter, a member of a structure, or an array of the file: it is there once, so that no two iterations of i
+may run at the same time, though none reads what another one stored. With an array of the region in its place, of which
+each thread has one (`dependences.scalars`), they may. What the last iterations leave in `cp` is stored by them alone
+(array privatisation with copy-out: Tu and Padua, "Automatic array privatization", LCPC 1993; decided here by the exact
+source of every read: Maydan, Amarasinghe, Lam, "Array data-flow analysis and its use in array privatization", POPL
+1993).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from polydl.dependences.analysis import Kind, dependences
+from polydl.dependences.scalars import HELD_BYTES, array_depth, private_storage
+from polydl.equations.step import Rule, Step
+from polydl.model import isl
+from polydl.model.expr import Load
+from polydl.model.isl import quota
+from polydl.model.scop import Scop, Statement, Storage
+from polydl.model.time import inside_of, map_from_affs, time_affs
+from polydl.rewrite.contract import PREFIX
+from polydl.rewrite.new_statements import assignment, free_statement_name
+from polydl.rewrite.scratch_array import Box, element_of, elements_of, ends_of, free_name, region_array
+
+OWN = f"{PREFIX}own_"
+"""Begins the names of the arrays that are made."""
+
+Loop = tuple[int, ...]
+"""A loop by where it stands: all statements in it have these positions up to its depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCopy(Rule):
+    """Iterations of a loop get an array each in place of one that they all use.
+
+    before:    for i: { for k: x[k] = …;  … x[k] … }
+    after:     for i: { for k: own[k] = …;  … own[k] …;  for k: if no later i stores x[k]: x[k] = own[k] }
+    requires:  what an iteration reads of the array it has stored itself
+
+    Where nobody reads the array behind the loop, nothing is stored to it.
+    """
+
+    loop: str
+    """Its iterator."""
+    arrays: tuple[str, ...]
+    copies: tuple[str, ...]
+    """The arrays in their places."""
+
+    def __str__(self) -> str:
+        return f"each iteration of {self.loop} has its own {', '.join(self.arrays)} ({', '.join(self.copies)})"
+
+
+def own_copies(scop: Scop) -> Iterator[Step]:
+    """Give iterations of a loop their own arrays where these are all that orders them (`OwnCopy`). Raises
+    QuotaExceeded."""
+    loops = dict.fromkeys(s.position[:depth] for s in scop.statements for depth in range(1, s.depth + 1))
+    free: list[Loop] = []
+    for loop in sorted(loops, key=lambda one: (len(one), one)):
+        if any(loop[: len(outer)] == outer for outer in free):
+            continue  # one around it has independent iterations by now
+        inside = inside_of(scop, loop)
+        shared = _shared(scop, inside)
+        if not shared:
+            continue
+        with quota(f"the arrays that iterations of {inside[0].iterators[len(loop) - 1]} share"):
+            orders = _ordering(scop, inside, len(loop))
+            wanted = {name: using for name, using in shared.items() if name in orders}
+            step = _step(scop, loop, inside, wanted) if len(wanted) == len(orders) else None
+            useful = step is not None and not _ordering(step.after, inside_of(step.after, loop), len(loop))
+        if not orders:
+            free.append(loop)
+        elif step is not None and useful and step.broken() is None:
+            free.append(loop)
+            yield step
+            scop = step.after
+
+
+def _shared(scop: Scop, inside: Sequence[Statement]) -> Mapping[str, Sequence[Statement]]:
+    """The arrays that some statements write and read which are no iteration's own yet, with those of them that do."""
+    private = private_storage(scop)
+    found = {}
+    for name, array in scop.arrays.items():
+        if array.is_scalar or name in private or array.storage in (Storage.REGION, Storage.SCRATCH):
+            continue
+        using = [s for s in inside if any(a.array == name for a in s.accesses)]
+        if {a.write for s in using for a in s.accesses if a.array == name} == {True, False}:
+            found[name] = using
+    return found
+
+
+def _ordering(scop: Scop, inside: Sequence[Statement], depth: int) -> set[str]:
+    """The arrays whose elements several iterations of a loop touch, so that they run one after the other. `depth`: the
+    loop's number of loops."""
+    found = dependences(scop, reads=False, among={s.name for s in inside})
+    return {d.array for d in found if d.depth == depth - 1 and d.kind is not Kind.RAR}
+
+
+def _step(
+    scop: Scop, loop: Loop, inside: Sequence[Statement], shared: Mapping[str, Sequence[Statement]]
+) -> Step | None:
+    """The step that gives iterations of a loop arrays of their own; None where one of them carries a value from one
+    iteration to another, or is too large. `shared`: the arrays, and the statements that use them there."""
+    copies: dict[str, str] = {}
+    room, after = HELD_BYTES, scop
+    for name, using in shared.items():
+        depth = array_depth(scop, name, using)
+        if depth is None or depth < len(loop):
+            return None
+        accesses = [a for s in using for a in s.accesses if a.array == name]
+        points = reduce(isl.Set.union, (isl.range_named(a.relation, None).range() for a in accesses))
+        ends = ends_of(points)
+        if ends is None or isl.involved_parameters(points):
+            return None
+        room -= elements_of(ends) * scop.arrays[name].element.bytes
+        if room < 0:
+            return None
+        copies[name] = free_name(after, f"{OWN}{name}")
+        after = _with_copy(after, name, copies[name], Box.between(ends), points, loop, depth, [s.name for s in using])
+    if not copies:
+        return None
+    return Step(OwnCopy(inside[0].iterators[len(loop) - 1], tuple(copies), tuple(copies.values())), scop, after)
+
+
+def _with_copy(
+    scop: Scop, name: str, own: str, box: Box, points: isl.Set, loop: Loop, depth: int, using: Sequence[str]
+) -> Scop:
+    """The program with an array of the region in place of another one in some statements, which share `depth` loops,
+    and with a statement that stores what is read behind `loop`."""
+    array = scop.arrays[name]
+    element = element_of(box.points(points), own, box)
+    changed = {}
+    for statement in (scop.statement(one) for one in using):
+        accesses = tuple(
+            replace(a, array=own, relation=isl.range_named(a.relation, None).apply_range(element))
+            if a.array == name
+            else a
+            for a in statement.accesses
+        )
+        changed[statement.name] = replace(statement, accesses=accesses)
+    sizes = [isl.to_int(extent.max_val()) for extent in box.extents]
+    made = replace(
+        scop,
+        arrays={**scop.arrays, own: region_array(own, array.element, sizes)},
+        statements=tuple(changed.get(s.name, s) for s in scop.statements),
+    )
+    others = [a for s in made.statements for a in s.accesses if a.array == name]
+    if name not in scop.live_out and all(a.write for a in others):
+        return made
+    around = len(loop) - 1 if others else 0  # others may read it each time behind the loop
+    behind = inside_of(scop, scop.statement(using[0]).position[:depth])[-1]
+    return _with_statement(made, _copy_out(scop, behind, name, element, using, around, depth), behind)
+
+
+def _with_statement(scop: Scop, new: Statement, behind: Statement) -> Scop:
+    """The program with a statement more, behind one that there is."""
+    place = [s.name for s in scop.statements].index(behind.name) + 1
+    return replace(scop, statements=(*scop.statements[:place], new, *scop.statements[place:]))
+
+
+def _copy_out(
+    scop: Scop, behind: Statement, name: str, element: isl.Map, using: Sequence[str], around: int, depth: int
+) -> Statement:
+    """The statement at the end of loops that stores what is left in an array: each element in the last of the
+    iterations that store it, of those with the same iteration of the loops `around`. `element`: { [e…] -> own[…] }."""
+    stored = [
+        isl.range_named(a.relation, None).apply_domain(map_from_affs(s.domain, time_affs(s)[:depth]))
+        for s in map(scop.statement, using)
+        for a in s.accesses
+        if a.array == name and a.write
+    ]
+    written = reduce(isl.Map.union, stored)
+    times = written.domain()
+    at = isl.coordinates(times)
+    itself = map_from_affs(times, at)
+    # { [t…] -> [those of the loops around, e…] } and back to the last t
+    storing = isl.range_onto(itself, range(around)).flat_range_product(written)
+    last = isl.range_onto(isl.latest(storing.reverse()).reverse(), range(around, isl.range_arity(storing)))
+    signs = [name in behind.descending for name in behind.iterators[:depth]]
+    iterations = map_from_affs(times, [t.neg() if down else t for t, down in zip(at, signs, strict=True)])
+    domain = last.apply_domain(iterations).wrap().flatten().coalesce()
+    taken = {*behind.iterators[:depth], *scop.parameters, *scop.arrays}
+    subscripts = range(isl.arity(domain) - depth)
+    names = (*behind.iterators[:depth], *(_free(f"e{d}", taken) for d in subscripts))
+    places = map_from_affs(domain, isl.coordinates(domain)[depth:])
+    position = (*behind.position[:depth], behind.position[depth] + 1, *(0 for _ in subscripts))
+    new = free_statement_name(scop, f"{behind.name}o")
+    touched = [places.apply_range(element), isl.range_named(places, name)]
+    return assignment(behind, new, (names, domain), position, touched, Load(0))
+
+
+def _free(stem: str, taken: Collection[str]) -> str:
+    """A name that is not taken."""
+    while stem in taken:
+        stem += "_"
+    return stem
