@@ -1,4 +1,4 @@
-"""What runs in the last iteration of a parallel loop alone stays in it where it uses what each thread has of its own."""
+"""What runs in the last iteration of a parallel loop stays in it where it uses what each thread has of its own."""
 
 from __future__ import annotations
 
