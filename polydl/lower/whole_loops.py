@@ -25,7 +25,9 @@ def is_whole(scop: Scop, band: Band, place: int, around: Sequence[Member], priva
     or is around such a loop, and not all statements that use one of these run in the same iterations of it. `around`:
     the loops outside of it; `private`: what is private to some loops, and to how many."""
     of = {s.name: s for s in scop.statements}
-    inside = [of[name] for name in statements(band)]
+    loops = [*around, band.members[place]]
+    # What is fused into a microkernel runs in no loop of the code.
+    inside = [of[name] for name in statements(band) if all(name in m.affs for m in loops)]
     using: dict[str, list[Statement]] = {}
     for s in inside:
         for name in {a.array for a in s.accesses if a.array in private}:
@@ -33,9 +35,11 @@ def is_whole(scop: Scop, band: Band, place: int, around: Sequence[Member], priva
     several = {name: found for name, found in using.items() if len(found) > 1}
     if not several:
         return False
-    loops = [*around, band.members[place]]
-    ran = {s.name: map_from_affs(s.domain, [m.affs[s.name] for m in loops]).range() for s in inside}
-    apart = {name for name, found in several.items() if not _alike([ran[s.name] for s in found])}
+
+    def ran(s: Statement) -> isl.Set:
+        return map_from_affs(s.domain, [m.affs[s.name] for m in loops]).range()
+
+    apart = {name for name, found in several.items() if not _alike(list(map(ran, found)))}
     below = [*band.members[place:], *(m for one in bands(band.child) for m in one.members)]
     return bool(apart) and any(_has_own(m, inside, apart, private, scop) for m in below if m.run in _OWN)
 

@@ -141,7 +141,8 @@ def _goes_down(scop: Scop, statement: Statement, access: Access, depth: int) -> 
 
 def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Sequence[str], strip: int) -> Step:
     depth = len(loop)
-    rows = {name: free_name(scop, f"{PREFIX}{name.removeprefix(PREFIX)}_row") for name in names}
+    stems = {name: name if scop.arrays[name].is_scalar else name.removeprefix(PREFIX) for name in names}
+    rows = {name: free_name(scop, f"{PREFIX}{stem}_row") for name, stem in stems.items()}
     made = {s.name: _in_strips(s, inside, depth, rows, strip) for s in inside}
     held = {row: _row(scop.arrays[name], row, strip) for name, row in rows.items()}
     after = replace(

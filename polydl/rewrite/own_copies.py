@@ -12,10 +12,11 @@ source of every read: Maydan, Amarasinghe, Lam, "Array data-flow analysis and it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from polydl.base.errors import QuotaExceeded
 from polydl.dependences.analysis import Kind, dependences
 from polydl.dependences.scalars import HELD_BYTES, array_depth, private_storage
 from polydl.equations.step import Rule, Step
@@ -23,10 +24,10 @@ from polydl.model import isl
 from polydl.model.expr import Load
 from polydl.model.isl import quota
 from polydl.model.scop import Scop, Statement, Storage
-from polydl.model.time import inside_of, map_from_affs, time_affs
+from polydl.model.time import inside_of, map_from_affs, prefix, time_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.new_statements import assignment, free_statement_name
-from polydl.rewrite.scratch_array import Box, element_of, elements_of, ends_of, free_name, region_array
+from polydl.rewrite.scratch_array import Box, Ends, element_of, elements_of, ends_of, free_name, region_array
 
 OWN = f"{PREFIX}own_"
 """Begins the names of the arrays that are made."""
@@ -57,85 +58,89 @@ class OwnCopy(Rule):
 
 
 def own_copies(scop: Scop) -> Iterator[Step]:
-    """Give iterations of a loop their own arrays where these are all that orders them (`OwnCopy`). Raises
-    QuotaExceeded."""
+    """Give iterations of a loop their own arrays where these are all that orders them (`OwnCopy`), and those of no loop
+    around it are independent of each other."""
     loops = dict.fromkeys(s.position[:depth] for s in scop.statements for depth in range(1, s.depth + 1))
-    free: list[Loop] = []
     for loop in sorted(loops, key=lambda one: (len(one), one)):
-        if any(loop[: len(outer)] == outer for outer in free):
-            continue  # one around it has independent iterations by now
-        inside = inside_of(scop, loop)
-        shared = _shared(scop, inside)
-        if not shared:
-            continue
-        with quota(f"the arrays that iterations of {inside[0].iterators[len(loop) - 1]} share"):
-            orders = _ordering(scop, inside, len(loop))
-            wanted = {name: using for name, using in shared.items() if name in orders}
-            step = _step(scop, loop, inside, wanted) if len(wanted) == len(orders) else None
-            useful = step is not None and not _ordering(step.after, inside_of(step.after, loop), len(loop))
-        if not orders:
-            free.append(loop)
-        elif step is not None and useful and step.broken() is None:
-            free.append(loop)
+        try:
+            with quota(f"the arrays that iterations of loops in {scop.function} share"):
+                step = _step(scop, loop)
+            held = step is not None and step.broken() is None
+        except QuotaExceeded:
+            continue  # it is as it was
+        if step is not None and held:
             yield step
             scop = step.after
 
 
-def _shared(scop: Scop, inside: Sequence[Statement]) -> Mapping[str, Sequence[Statement]]:
-    """The arrays that some statements write and read which are no iteration's own yet, with those of them that do."""
-    private = private_storage(scop)
-    found = {}
-    for name, array in scop.arrays.items():
-        if array.is_scalar or name in private or array.storage in (Storage.REGION, Storage.SCRATCH):
-            continue
-        using = [s for s in inside if any(a.array == name for a in s.accesses)]
-        if {a.write for s in using for a in s.accesses if a.array == name} == {True, False}:
-            found[name] = using
-    return found
-
-
-def _ordering(scop: Scop, inside: Sequence[Statement], depth: int) -> set[str]:
-    """The arrays whose elements several iterations of a loop touch, so that they run one after the other. `depth`: the
-    loop's number of loops."""
-    found = dependences(scop, reads=False, among={s.name for s in inside})
-    return {d.array for d in found if d.depth == depth - 1 and d.kind is not Kind.RAR}
-
-
-def _step(
-    scop: Scop, loop: Loop, inside: Sequence[Statement], shared: Mapping[str, Sequence[Statement]]
-) -> Step | None:
-    """The step that gives iterations of a loop arrays of their own; None where one of them carries a value from one
-    iteration to another, or is too large. `shared`: the arrays, and the statements that use them there."""
-    copies: dict[str, str] = {}
-    room, after = HELD_BYTES, scop
-    for name, using in shared.items():
-        depth = array_depth(scop, name, using)
-        if depth is None or depth < len(loop):
-            return None
-        accesses = [a for s in using for a in s.accesses if a.array == name]
-        points = reduce(isl.Set.union, (isl.range_named(a.relation, None).range() for a in accesses))
-        ends = ends_of(points)
-        if ends is None or isl.involved_parameters(points):
-            return None
-        room -= elements_of(ends) * scop.arrays[name].element.bytes
-        if room < 0:
-            return None
+def _step(scop: Scop, loop: Loop) -> Step | None:
+    """The step that gives iterations of a loop arrays of their own; None where they are independent of each other, or
+    are not by that."""
+    inside = inside_of(scop, loop)
+    shared = {name: one for name in scop.arrays if (one := _shared(scop, name, loop, inside)) is not None}
+    if not shared or not all(_ordering(scop, loop[:depth]) for depth in range(1, len(loop))):
+        return None
+    orders = _ordering(scop, loop)
+    if not orders or not orders <= shared.keys():
+        return None
+    own = {name: one for name, one in shared.items() if name in orders}
+    if sum(elements_of(one.ends) * scop.arrays[name].element.bytes for name, one in own.items()) > HELD_BYTES:
+        return None
+    copies, after = dict[str, str](), scop
+    for name, one in own.items():
         copies[name] = free_name(after, f"{OWN}{name}")
-        after = _with_copy(after, name, copies[name], Box.between(ends), points, loop, depth, [s.name for s in using])
-    if not copies:
+        after = _with_copy(after, name, copies[name], one, loop)
+    if _ordering(after, loop):
         return None
     return Step(OwnCopy(inside[0].iterators[len(loop) - 1], tuple(copies), tuple(copies.values())), scop, after)
 
 
-def _with_copy(
-    scop: Scop, name: str, own: str, box: Box, points: isl.Set, loop: Loop, depth: int, using: Sequence[str]
-) -> Scop:
-    """The program with an array of the region in place of another one in some statements, which share `depth` loops,
-    and with a statement that stores what is read behind `loop`."""
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """An array of which several iterations of a loop use the same elements, and no iteration a value of another."""
+
+    using: tuple[str, ...]
+    """The statements of the loop that do."""
+    depth: int
+    """How many loops there are whose iterations use values of their own alone."""
+    ends: Ends
+    """Of the elements that they use."""
+
+
+def _shared(scop: Scop, name: str, loop: Loop, inside: Sequence[Statement]) -> _Shared | None:
+    """None of an array that iterations of the loop have each for themselves already, or of which they use values of
+    each other."""
     array = scop.arrays[name]
-    element = element_of(box.points(points), own, box)
+    inner = array.storage in (Storage.REGION, Storage.SCRATCH)
+    if array.is_scalar or inner or name in private_storage(scop):
+        return None
+    using = [s for s in inside if any(a.array == name for a in s.accesses)]
+    accesses = [(s, a) for s in using for a in s.accesses if a.array == name]
+    if not all(a.exact for _, a in accesses) or {a.write for _, a in accesses} != {True, False}:
+        return None
+    touched = [a.relation.apply_domain(prefix(s, len(loop))) for s, a in accesses]
+    several = reduce(isl.Map.union, touched)
+    if several.is_injective() or isl.involved_parameters(several.range()):
+        return None
+    depth, ends = array_depth(scop, name, using), ends_of(several.range())
+    if depth is None or depth < len(loop) or ends is None:
+        return None
+    return _Shared(tuple(s.name for s in using), depth, ends)
+
+
+def _ordering(scop: Scop, loop: Loop) -> set[str]:
+    """The arrays whose elements several iterations of a loop touch, so that they run one after the other."""
+    found = dependences(scop, reads=False, among={s.name for s in inside_of(scop, loop)})
+    return {d.array for d in found if d.depth == len(loop) - 1 and d.kind is not Kind.RAR}
+
+
+def _with_copy(scop: Scop, name: str, own: str, shared: _Shared, loop: Loop) -> Scop:
+    """The program with an array of the region in place of another one in a loop, and with a statement that stores what
+    is read behind it."""
+    array, box = scop.arrays[name], Box.between(shared.ends)
+    element = element_of(box.points(isl.Set.universe(isl.unnamed_space(len(array.extents)))), own, box)
     changed = {}
-    for statement in (scop.statement(one) for one in using):
+    for statement in map(scop.statement, shared.using):
         accesses = tuple(
             replace(a, array=own, relation=isl.range_named(a.relation, None).apply_range(element))
             if a.array == name
@@ -143,7 +148,7 @@ def _with_copy(
             for a in statement.accesses
         )
         changed[statement.name] = replace(statement, accesses=accesses)
-    sizes = [isl.to_int(extent.max_val()) for extent in box.extents]
+    sizes = [last - first + 1 for first, last in shared.ends]
     made = replace(
         scop,
         arrays={**scop.arrays, own: region_array(own, array.element, sizes)},
@@ -153,8 +158,8 @@ def _with_copy(
     if name not in scop.live_out and all(a.write for a in others):
         return made
     around = len(loop) - 1 if others else 0  # others may read it each time behind the loop
-    behind = inside_of(scop, scop.statement(using[0]).position[:depth])[-1]
-    return _with_statement(made, _copy_out(scop, behind, name, element, using, around, depth), behind)
+    behind = inside_of(scop, scop.statement(shared.using[0]).position[: shared.depth])[-1]
+    return _with_statement(made, _copy_out(scop, behind, name, element, shared, around), behind)
 
 
 def _with_statement(scop: Scop, new: Statement, behind: Statement) -> Scop:
@@ -163,14 +168,13 @@ def _with_statement(scop: Scop, new: Statement, behind: Statement) -> Scop:
     return replace(scop, statements=(*scop.statements[:place], new, *scop.statements[place:]))
 
 
-def _copy_out(
-    scop: Scop, behind: Statement, name: str, element: isl.Map, using: Sequence[str], around: int, depth: int
-) -> Statement:
+def _copy_out(scop: Scop, behind: Statement, name: str, element: isl.Map, shared: _Shared, around: int) -> Statement:
     """The statement at the end of loops that stores what is left in an array: each element in the last of the
     iterations that store it, of those with the same iteration of the loops `around`. `element`: { [e…] -> own[…] }."""
+    depth = shared.depth
     stored = [
         isl.range_named(a.relation, None).apply_domain(map_from_affs(s.domain, time_affs(s)[:depth]))
-        for s in map(scop.statement, using)
+        for s in map(scop.statement, shared.using)
         for a in s.accesses
         if a.array == name and a.write
     ]

@@ -19,7 +19,7 @@ from functools import reduce
 from itertools import takewhile
 
 from polydl.base.by_identity import once_for_each
-from polydl.dependences.scalars import on_stack, private_storage
+from polydl.dependences.scalars import by_iteration, on_stack, private_storage, users
 from polydl.model import isl
 from polydl.model.dataflow import last_writes
 from polydl.model.isl import quota
@@ -188,6 +188,8 @@ def _buffer(
     parallel = any(member.run is Run.PARALLEL for member in within)
     first, last = _alive(leaves, shared, depth, [s.name for s in using])
     if array.name in _large(scop):
+        if not parallel and array.storage is not Storage.REGION:
+            return None  # one thread may as well use the one that there is
         assert array.layout.size is not None, "one of unknown size is on the stack"
         base = isl.PwAff.from_aff(isl.constant(isl.unnamed_space(len(within)), 0))
         whole = array.layout.size
@@ -256,10 +258,23 @@ def _placed(buffers: Sequence[Buffer]) -> dict[str, Buffer]:
 
 
 def without_memory(scop: Scop, tree: Node) -> str | None:
-    """Which private array that is too large for stacks has no buffer in a part of a program, or None."""
-    used = {a.array for s in scop.statements if s.name in set(statements(tree)) for a in s.accesses}
-    left = [name for name in _large(scop) if name in used and name not in part_storage(scop, tree)]
-    return f"threads have no memory for {left[0]}" if left else None
+    """Which private array that is too large for stacks has no buffer in a part of a program where iterations that run
+    at the same time have one each, or None. Lanes of a vector have none."""
+    used = set(statements(tree))
+    for name in _large(scop):
+        private, in_buffer = private_storage(scop)[name], name in part_storage(scop, tree)
+        writing = {s.name for s in users(scop, name) for a in s.accesses if a.array == name and a.write} & used
+        for band in bands(tree):
+            for member in band.members:
+                at_once = member.run is Run.SIMD or (member.run is Run.PARALLEL and not in_buffer)
+                own = at_once and any(
+                    by_iteration(scop, name, private, member.affs[s]) for s in writing & {*member.affs}
+                )
+                if own:
+                    return f"there is no memory for {name} of several iterations at the same time"
+        if writing and not in_buffer and scop.arrays[name].storage is Storage.REGION:
+            return f"there is no memory for {name}"
+    return None
 
 
 def overlapping(scop: Scop, tree: Node, buffers: Mapping[str, Buffer]) -> str | None:
