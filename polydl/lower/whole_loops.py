@@ -8,9 +8,9 @@ thread has an `s` of its own, which nobody sees behind the loop. So such a loop 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from polydl.dependences.scalars import by_iteration, private_storage
+from polydl.dependences.scalars import by_iteration, private_storage, users
 from polydl.model import isl
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import map_from_affs
@@ -39,9 +39,12 @@ def is_whole(scop: Scop, band: Band, place: int, around: Sequence[Member], priva
     def ran(s: Statement) -> isl.Set:
         return map_from_affs(s.domain, [m.affs[s.name] for m in loops]).range()
 
-    apart = {name for name, found in several.items() if not _alike(list(map(ran, found)))}
     below = [*band.members[place:], *(m for one in bands(band.child) for m in one.members)]
-    return bool(apart) and any(_has_own(m, inside, apart, private, scop) for m in below if m.run in _OWN)
+    return any(
+        not _alike(list(map(ran, found)))
+        for name, found in several.items()
+        if any(_has_own(scop, m, name, private[name]) for m in below if m.run in _OWN)
+    )
 
 
 def has_whole(scop: Scop, tree: Node, around: tuple[Member, ...] = ()) -> bool:
@@ -59,13 +62,12 @@ def _alike(iterations: Sequence[isl.Set]) -> bool:
     return all(bool(one.is_equal(first)) for one in others)
 
 
-def _has_own(
-    member: Member, inside: Sequence[Statement], names: Collection[str], private: Mapping[str, int], scop: Scop
-) -> bool:
-    """Whether iterations of a loop have one of these scalars and arrays each."""
-    return any(
-        a.write and a.array in names and by_iteration(scop, a.array, private[a.array], member.affs[s.name])
-        for s in inside
-        if s.name in member.affs
+def _has_own(scop: Scop, member: Member, name: str, depth: int) -> bool:
+    """Whether iterations of a loop have a scalar or an array each, which is private to so many loops: all statements
+    that use it are inside."""
+    using = users(scop, name)
+    return all(s.name in member.affs for s in using) and any(
+        a.write and a.array == name and by_iteration(scop, name, depth, member.affs[s.name])
+        for s in using
         for a in s.accesses
     )
