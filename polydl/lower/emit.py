@@ -7,29 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
-from polydl.dependences.scalars import PRIVATE_BYTES, private_scalars
+from polydl.dependences.scalars import private_scalars
 from polydl.kernels.tree_rows import row_options
 from polydl.lower.ast import Writer
-from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, FromIsl, Helpers
+from polydl.lower.cexpr import COMPLEX_TEXT, HELPER_TEXT, Helpers
 from polydl.lower.copies import copies
 from polydl.lower.cprint import lines
 from polydl.lower.ctree import (
-    Binary,
     Block,
-    Cast,
     Evaluate,
-    Expr,
     Hint,
     If,
-    Int,
     Invoke,
     Name,
     Node,
     Pragma,
-    Raw,
     Scope,
     Unary,
-    mentioned,
 )
 from polydl.lower.header_names import LIBRARY_NAMES
 from polydl.lower.hilbert import curve_prologue
@@ -39,17 +33,16 @@ from polydl.lower.isl_schedule import TreePlan, isl_tree, tree_plan
 from polydl.lower.nest_plan import plan_nest
 from polydl.lower.packed_ahead import Ahead, derived, given_or_own, offsets, packed_name, texts
 from polydl.lower.region import original_text
+from polydl.lower.region_storage import declarations, elements, own_rows, storage, unused_storage
 from polydl.lower.scratch import NO_MEMORY, OwnMemory, Scratch
 from polydl.lower.scratch import Buffer as Memory
 from polydl.lower.vector_math import vector_declarations
 from polydl.lower.whole_loops import has_whole
 from polydl.model import isl
 from polydl.model.isl import DEFAULT_QUOTA, quota
-from polydl.model.isl.trees import parametric_value
 from polydl.model.scop import Array, Scop, Source, Storage
 from polydl.model.time import map_from_affs
 from polydl.model.types import HEADER_NAMES
-from polydl.rewrite.contract import PREFIX
 from polydl.schedule.part_storage import Buffer, part_storage
 from polydl.schedule.part_storage import storage as storage_of
 from polydl.schedule.tree import Sequence as InOrder
@@ -147,9 +140,8 @@ def generate(
                 apart += own_code
                 own_code = [If(Unary("!", Name(packed_name(scop))), Block(tuple(own_code)))]
             code += own_code
-    code = _own_rows(
-        scop, [*storage(scop, buffers), *unused_storage(scop, code, buffers), *code], helpers, beside.prologue
-    )
+    declared = [*storage(scop, buffers, helpers), *unused_storage(scop, code, buffers)]
+    code = own_rows(scop, [*declared, *code], helpers, beside.prologue)
     for array in scop.arrays.values():
         if array.storage is Storage.SCRATCH and array.name not in buffers:
             name = f"{array.name}_own" if array.name in once.made else array.name
@@ -171,44 +163,12 @@ def generate(
     )
 
 
-def _own_rows(scop: Scop, code: list[Node], helpers: Helpers, prologue: list[str]) -> list[Node]:
-    """The code with arrays of which threads have their own: declared anew, for the function's may be a pointer to one;
-    where it shows at run time how long they are, behind a question, and the original loops."""
-    text = "\n".join(lines(Scope(tuple(code)), 0))
-    own = ", ".join(re.findall(r"^ *#pragma omp .* private\((.*?)\)", text, re.MULTILINE)).split(", ")
-    arrays = [a for a in scop.arrays.values() if a.name in own and not a.is_scalar and a.storage is Storage.LOCAL]
-    if not arrays:
-        return code
-    code = [*(Raw((f"{array.declaration};",)) for array in arrays), *code]
-    short: Expr | None = None
-    for array in (a for a in arrays if a.layout.size is None):
-        size = Binary("*", _elements(array, helpers, scop.unsigned), Int(array.element.bytes))
-        one = Binary("<=", size, Int(PRIVATE_BYTES))
-        short = one if short is None else Binary("&&", short, one)
-    if short is None:
-        return code
-    prologue.append("#include <stddef.h>\n")
-    return [If(short, Block(tuple(code)), Raw((original_text(scop),), indented=False))]
-
-
 def _reserve(scratch: Scratch, array: Array, helpers: Helpers, unsigned: Collection[str]) -> None:
     """Memory for an array that a rewrite made."""
     if array.layout.size is not None:
         scratch.reserve(array.name, array.element, array.layout.size * array.element.bytes)
         return
-    scratch.reserve_sized(array.name, array.element, _elements(array, helpers, unsigned))
-
-
-def _elements(array: Array, helpers: Helpers, unsigned: Collection[str]) -> Expr:
-    """C: how many elements an array has."""
-    c = FromIsl(helpers, lambda name: name, unsigned)
-    first: Expr | None = None
-    for extent in array.extents:
-        assert extent is not None, "a box has ends"
-        factor = c(parametric_value(extent))
-        first = Cast("size_t", factor) if first is None else Binary("*", first, factor)
-    assert first is not None, "a scalar has a size"
-    return first
+    scratch.reserve_sized(array.name, array.element, elements(array, helpers, unsigned))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +210,7 @@ def _written(
         tuple(Evaluate(Invoke(f"polydl_tiles_{what}", ())) for _ in range(plan.in_tiles)) for what in ("begin", "end")
     )
     inside = (*plan.thread_lines, *((made.thread_line(names),) if made else ()), *own)
-    bases = {name: _first_elements(plan, buffer) for name, buffer in buffers.items()}
+    bases = {name: _firstelements(plan, buffer) for name, buffer in buffers.items()}
     writer = Writer(
         within,
         names,
@@ -276,7 +236,7 @@ def _written(
     return code
 
 
-def _first_elements(plan: TreePlan, buffer: Buffer) -> dict[str, isl.PwAff]:
+def _firstelements(plan: TreePlan, buffer: Buffer) -> dict[str, isl.PwAff]:
     """By what runs inside of a buffer's loops { S[i…] -> [e] }: the place in the array of the buffer's first element.
     (Of loops with one iteration isl's syntax tree says nothing.)"""
     found: dict[str, isl.PwAff] = {}
@@ -308,35 +268,6 @@ def helper_texts(helpers: Helpers, names: Names) -> list[str]:
     return [
         (HELPER_TEXT | COMPLEX_TEXT)[h].format(type=names.integer, prefix=helpers.prefix) for h in sorted(helpers.used)
     ]
-
-
-def storage(scop: Scop, buffers: Collection[str]) -> list[Node]:
-    """The declarations of arrays that only the region knows, but for those that are in memory of its own."""
-    own = [a for a in scop.arrays.values() if a.storage is Storage.REGION and a.name not in buffers]
-    return [Raw((f"{a.declaration};",)) for a in own]
-
-
-def unused_storage(scop: Scop, code: Sequence[Node], buffers: Collection[str] = ()) -> list[Node]:
-    """Code that keeps compilers silent about what lives in registers of vector functions: contracted arrays, of which
-    an argument may be left, and scalars that nothing in `code` mentions. `buffers`: the arrays that are in memory of
-    its own, by other names."""
-    inner = [a for a in scop.arrays.values() if a.storage is Storage.REGION and a.name not in buffers]
-    contracted = [a.name for a in inner if a.name.startswith(PREFIX)]
-    named = [n for name in contracted for n in (name, name.removeprefix(PREFIX)) if n in scop.arrays]
-    scalars = [a.name for a in inner if a.is_scalar]
-    used = set[str]().union(*map(mentioned, code))
-    left = [n for n in scalars if n not in named and n not in used]
-    return [_used([name]) for name in (*named, *left)]
-
-
-def _used(names: Sequence[str]) -> Node:
-    return Raw((f"{', '.join(f'(void){name}' for name in names)};",))
-
-
-def declarations(scop: Scop) -> list[Node]:
-    """Code that keeps compilers silent about variables of the function that only the original loops use."""
-    unused = [text.partition("=")[0].split()[-1].strip("*") for text in scop.region.declared_outside]
-    return [_used(unused)] if unused else []
 
 
 def finished(

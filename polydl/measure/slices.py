@@ -16,7 +16,8 @@ from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.dependences.scalars import private_scalars
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
-from polydl.lower.emit import Generated, declarations, finished, helper_texts, names_for, storage
+from polydl.lower.emit import Generated, finished, helper_texts, names_for
+from polydl.lower.region_storage import declarations, storage
 from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
@@ -166,4 +167,4 @@ def _generate(scop: Scop, domains: Mapping[str, isl.Set]) -> Generated:
     names = names_for(scop)
     helpers = Helpers(names.prefix, set())
     code = Writer(scop, names, helpers, {}, private=tuple(private_scalars(scop))).write(tree)
-    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *storage(scop, ()), code])
+    return finished(scop, names, helper_texts(helpers, names), [*declarations(scop), *storage(scop, (), helpers), code])

@@ -30,7 +30,7 @@ from polydl.model.time import inside_of, map_from_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.moved import moved
 from polydl.rewrite.new_statements import in_two, iterators_in_two
-from polydl.rewrite.scratch_array import free_name, is_box, region_array
+from polydl.rewrite.scratch_array import array_of_extents, free_name, is_box
 
 STRIP = 512
 """Neighbours that share a row of each scalar, at most: some of these rows stay in the first cache together."""
@@ -96,11 +96,12 @@ def _steps(scop: Scop) -> Iterator[Step]:
 
 def _strip(scop: Scop, inside: Sequence[Statement], depth: int, names: Sequence[str]) -> int | None:
     """Iterations of a strip of a loop for which what is private to it has rows; None where there is no room for them.
-    With arrays among it, strips are about equally long."""
+    With arrays among it, strips are about equally long, and as short as they may be where parameters say how long the
+    arrays are: stacks have room for them then (`lower.region_storage`)."""
     arrays = [scop.arrays[name] for name in names if not scop.arrays[name].is_scalar]
     sizes = [array.layout.size for array in arrays]
     if None in sizes:
-        return None
+        return _LANES
     each = sum((size or 0) * array.element.bytes for size, array in zip(sizes, arrays, strict=True))
     strip = STRIP
     while strip > _LANES and strip * each > ROW_BYTES:
@@ -158,7 +159,9 @@ def _side_by_side(scop: Scop, loop: Loop, inside: Sequence[Statement], names: Se
 
 def _row(array: Array, name: str, strip: int) -> Array:
     """An array with a row for each element of another one, or for a scalar."""
-    return region_array(name, array.element, [*(n for n in array.shape if n is not None), strip])
+    nowhere = isl.unnamed_space(0)
+    extents = [isl.lifted(extent, nowhere) for extent in array.extents if extent is not None]
+    return array_of_extents(name, array.element, [*extents, isl.PwAff.from_aff(isl.constant(nowhere, strip))])
 
 
 def _in_strips(

@@ -12,6 +12,7 @@ source of every read: Maydan, Amarasinghe, Lam, "Array data-flow analysis and it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -27,7 +28,7 @@ from polydl.model.scop import Scop, Statement, Storage
 from polydl.model.time import inside_of, map_from_affs, prefix, time_affs
 from polydl.rewrite.contract import PREFIX
 from polydl.rewrite.new_statements import assignment, free_statement_name
-from polydl.rewrite.scratch_array import Box, Ends, element_of, elements_of, ends_of, free_name, region_array
+from polydl.rewrite.scratch_array import Box, array_of_extents, box_of, element_of, free_name, known_size
 
 OWN = f"{PREFIX}own_"
 """Begins the names of the arrays that are made."""
@@ -84,7 +85,7 @@ def _step(scop: Scop, loop: Loop) -> Step | None:
     if not orders or not orders <= shared.keys():
         return None
     own = {name: one for name, one in shared.items() if name in orders}
-    if sum(elements_of(one.ends) * scop.arrays[name].element.bytes for name, one in own.items()) > HELD_BYTES:
+    if sum((one.elements or 0) * scop.arrays[name].element.bytes for name, one in own.items()) > HELD_BYTES:
         return None
     copies, after = dict[str, str](), scop
     for name, one in own.items():
@@ -103,8 +104,14 @@ class _Shared:
     """The statements of the loop that do."""
     depth: int
     """How many loops there are whose iterations use values of their own alone."""
-    ends: Ends
-    """Of the elements that they use."""
+    box: Box
+    """Around the elements that they use."""
+
+    @property
+    def elements(self) -> int | None:
+        """How many there are in it; None where parameters say so."""
+        sizes = [known_size(extent) for extent in self.box.extents]
+        return None if None in sizes else math.prod(size or 0 for size in sizes)
 
 
 def _shared(scop: Scop, name: str, loop: Loop, inside: Sequence[Statement]) -> _Shared | None:
@@ -120,12 +127,12 @@ def _shared(scop: Scop, name: str, loop: Loop, inside: Sequence[Statement]) -> _
         return None
     touched = [a.relation.apply_domain(prefix(s, len(loop))) for s, a in accesses]
     several = reduce(isl.Map.union, touched)
-    if several.is_injective() or isl.involved_parameters(several.range()):
+    if several.is_injective():
         return None
-    depth, ends = array_depth(scop, name, using), ends_of(several.range())
-    if depth is None or depth < len(loop) or ends is None:
+    depth, box = array_depth(scop, name, using), box_of(several.range())
+    if depth is None or depth < len(loop) or box is None:
         return None
-    return _Shared(tuple(s.name for s in using), depth, ends)
+    return _Shared(tuple(s.name for s in using), depth, box)
 
 
 def _ordering(scop: Scop, loop: Loop) -> set[str]:
@@ -137,7 +144,7 @@ def _ordering(scop: Scop, loop: Loop) -> set[str]:
 def _with_copy(scop: Scop, name: str, own: str, shared: _Shared, loop: Loop) -> Scop:
     """The program with an array of the region in place of another one in a loop, and with a statement that stores what
     is read behind it."""
-    array, box = scop.arrays[name], Box.between(shared.ends)
+    array, box = scop.arrays[name], shared.box
     element = element_of(box.points(isl.Set.universe(isl.unnamed_space(len(array.extents)))), own, box)
     changed = {}
     for statement in map(scop.statement, shared.using):
@@ -148,10 +155,9 @@ def _with_copy(scop: Scop, name: str, own: str, shared: _Shared, loop: Loop) -> 
             for a in statement.accesses
         )
         changed[statement.name] = replace(statement, accesses=accesses)
-    sizes = [last - first + 1 for first, last in shared.ends]
     made = replace(
         scop,
-        arrays={**scop.arrays, own: region_array(own, array.element, sizes)},
+        arrays={**scop.arrays, own: array_of_extents(own, array.element, box.extents)},
         statements=tuple(changed.get(s.name, s) for s in scop.statements),
     )
     others = [a for s in made.statements for a in s.accesses if a.array == name]

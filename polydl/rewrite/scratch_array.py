@@ -105,6 +105,21 @@ def region_array(name: str, element: ElementType, sizes: Sequence[int]) -> Array
     return Array(name, element, extents, Storage.REGION, f"{element.c} {name}{''.join(f'[{n}]' for n in sizes)}")
 
 
+def array_of_extents(name: str, element: ElementType, extents: Sequence[isl.PwAff]) -> Array:
+    """An array of the region. Where parameters say how large it is, the output writes that into its declaration, and
+    asks whether a stack has room for it."""
+    sizes = [known_size(extent) for extent in extents]
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes):
+        return region_array(name, element, known)
+    return Array(name, element, tuple(extents), Storage.REGION, f"{element.c} {name}")
+
+
+def known_size(extent: isl.PwAff) -> int | None:
+    """How many values a coordinate has, where that is a number."""
+    return None if isl.involved_parameters(extent) else isl.to_int(extent.max_val())
+
+
 def element_of(points: isl.Set, name: str, box: Box) -> isl.Map:
     """{ [p…] -> name[p - first…] } the element that belongs to a point."""
     coordinates = map(isl.PwAff.from_aff, isl.coordinates(points))
