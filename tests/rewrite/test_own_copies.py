@@ -326,6 +326,15 @@ void f(int nx, int nz, double T[restrict nz][nx], double c[restrict nz])
 """
 
 
+def test_sizes_may_be_parameters() -> None:
+    (scop,) = polydl.load(SIZED, sizes={"nx": 100, "nz": 24}).scops
+    assert scop.symbolic is not None
+    (step, columns) = canonical(scop.symbolic).steps
+    assert isinstance(step.rewrite, OwnCopy) and isinstance(columns.rewrite, Columns)
+    assert step.after.arrays["polydl_own_c"].shape == (None,)
+    assert columns.after.arrays["polydl_own_c_row"].shape == (None, 16)
+
+
 @pytest.mark.parametrize("nz", [24, 3000])
 def test_every_size_computes_the_same(nz: int, tmp_path: Path) -> None:
     """Also where nothing runs, and nothing is stored; arrays on the stack and in memory of their own."""
@@ -337,7 +346,7 @@ def test_every_size_computes_the_same(nz: int, tmp_path: Path) -> None:
     assert not result.checked.faults and result.checked.calls
     assert result.output is not None
     made = result.output.read_text()
-    assert "polydl_own_c" in made
+    assert "polydl_own_c" in made and "double polydl_own_c_row[nz][16];" in made
     libraries = library(SIZED, tmp_path, "before"), library(made, tmp_path, "after")
     for nx, rows in ((100, nz), (0, nz), (7, 5), (1, 1), (300, 24)):
         found = []

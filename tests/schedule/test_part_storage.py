@@ -20,7 +20,7 @@ from polydl.schedule.program_tree import program_tree
 from polydl.schedule.transform import Transform
 from polydl.schedule.transforms import Merge, Microkernel, Parallelize, Permute, Tile, Vectorize
 from polydl.schedule.transforms.merge import merged
-from polydl.schedule.tree import Band
+from polydl.schedule.tree import Band, Run
 from polydl.schedule.tree import Sequence as InOrder
 from tests.frontend.reading import scop
 from tests.schedule.test_jam import functions
@@ -169,3 +169,54 @@ def test_iterations_of_parallel_loops_are_in_no_order(tmp_path: Path) -> None:
         assert set(kept) == {"P", "Q"} and not any(b.per_thread for b in kept.values())
         same = {**kept, "Q": replace(kept["Q"], offset=kept["P"].offset)}
         assert (overlapping(found.scop, part, same) is None) == legal
+
+
+LARGE = """#define M 6
+#define N 10000
+void f(const double x[restrict M][N], double y[restrict M][N])
+{
+    double P[N];
+#pragma scop
+    for (int t = 0; t < M; t++) {
+        for (int i = 0; i < N; i++)
+            P[i] = x[t][i] * 2;
+        for (int i = 0; i < N; i++)
+            y[t][i] = P[N - 1 - i] - 1;
+    }
+#pragma endscop
+}
+"""
+
+
+def _over_rows(found: Canonical, run: Run) -> InOrder:
+    """The program as it is written, its outer loop run in some way."""
+    (whole,) = program_tree([ordered(nest, ()) for nest in nests(found.scop, found.dependences)]).children
+    assert isinstance(whole, Band)
+    outer, *others = whole.members
+    return InOrder((replace(whole, members=(replace(outer, run=run), *others)),))
+
+
+def test_threads_have_a_large_private_array_each(tmp_path: Path) -> None:
+    """Of one that no stack has room for; one thread uses the one that is there."""
+    found = program(tmp_path, LARGE)
+    tree = _over_rows(found, Run.PARALLEL)
+    assert check(found.scop, tree, found.dependences) is None
+    (made,) = storage(found.scop, tree).values()
+    assert (made.array, made.elements, made.per_thread) == ("P", 10000, True)
+    assert made.bytes == 20 * 4096
+    text = generate(found.scop, tree).region
+    assert "polydl_part_P[" in text and "private(" not in text
+    alone = _over_rows(found, Run.SERIAL)
+    assert check(found.scop, alone, found.dependences) is None and storage(found.scop, alone) == {}
+    code, rng = functions(found, generate(found.scop, tree)), np.random.default_rng(3)
+    x = rng.integers(-3, 4, (6, 10000)).astype(np.float64)
+    results = [np.zeros_like(x), np.zeros_like(x)]
+    for name, y in zip(("before", "after"), results, strict=True):
+        getattr(code, name)(*(one.ctypes.data_as(ctypes.c_void_p) for one in (x, y)))
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_lanes_have_no_large_array_each(tmp_path: Path) -> None:
+    found = program(tmp_path, LARGE)
+    why = check(found.scop, _over_rows(found, Run.SIMD), found.dependences)
+    assert "there is no memory for P of several iterations at the same time" in str(why)
