@@ -96,8 +96,8 @@ def _steps(scop: Scop) -> Iterator[Step]:
 
 def _strip(scop: Scop, inside: Sequence[Statement], depth: int, names: Sequence[str]) -> int | None:
     """Iterations of a strip of a loop for which what is private to it has rows; None where there is no room for them.
-    With arrays among it, strips are about equally long, and as short as they may be where parameters say how long the
-    arrays are: stacks have room for them then (`lower.region_storage`)."""
+    With arrays among it, strips are equally long, or about so, and as short as they may be where parameters say how
+    large the arrays are: stacks have room for them then (`lower.region_storage`)."""
     arrays = [scop.arrays[name] for name in names if not scop.arrays[name].is_scalar]
     sizes = [array.layout.size for array in arrays]
     if None in sizes:
@@ -108,8 +108,8 @@ def _strip(scop: Scop, inside: Sequence[Statement], depth: int, names: Sequence[
         strip //= 2
     extent = counted(inside, inside[0].iterators[depth - 1]).extent
     if arrays and extent:
-        strip = -(-extent // (-(-extent // strip)))
-        strip = -(-strip // _LANES) * _LANES
+        whole = (size for size in range(strip, strip // 2, -1) if extent % size == 0 and size % _LANES == 0)
+        strip = next(whole, -(-extent // (-(-extent // strip) * _LANES)) * _LANES)
     return strip if strip * each <= HELD_BYTES else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-from polydl.dependences.scalars import private_depth, users
+from polydl.dependences.scalars import array_depth, private_depth, users
 from polydl.equations.step import Rule, Step
 from polydl.model import isl
 from polydl.model.dataflow import last_writes
@@ -19,27 +19,35 @@ from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, MicrokernelCall, Scop, Statement, Storage, without_scalar
 from polydl.model.time import prefix
 from polydl.rewrite.contract import PREFIX
-from polydl.rewrite.scratch_array import box_of, element_of, free_name, has_room, scratch_array, stored_in
+from polydl.rewrite.scratch_array import (
+    array_of_extents,
+    box_of,
+    element_of,
+    free_name,
+    has_room,
+    scratch_array,
+    stored_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Lives(Rule):
-    """A scalar that holds several values one after the other becomes one scalar for each.
+    """A scalar that holds several values one after the other becomes one scalar for each; an array of the region alike.
 
     before:    for i: { w = …; … w …; }   for i: { w = …; … w …; }
     after:     for i: { w = …; … w …; }   for i: { v = …; … v …; }
     requires:  no value of one is read as another
     """
 
-    scalar: str
+    name: str
     lives: tuple[tuple[str, tuple[str, ...]], ...]
-    """(scalar afterwards, names of the statements that use it), in textual order."""
+    """(name afterwards, names of the statements that use it), in textual order."""
+    scalar: bool = True
 
     def __str__(self) -> str:
         names = "; ".join(f"{', '.join(names)}: {scalar}" for scalar, names in self.lives)
-        return (
-            f"{self.scalar} holds {len(self.lives)} values one after the other, each in a scalar of its own ({names})"
-        )
+        kind = "a scalar" if self.scalar else "an array"
+        return f"{self.name} holds {len(self.lives)} values one after the other, each in {kind} of its own ({names})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +109,53 @@ RENAMED = "polydl_life_"
 
 
 def lives_apart(scop: Scop) -> Iterator[Step]:
-    """Give a scalar of its own to each value of a scalar that is used for several, one after the other (`Lives`).
-    Raises QuotaExceeded."""
-    for name in list(scop.arrays):
-        if not scop.arrays[name].is_scalar or private_depth(scop, name) is not None:
+    """Give a scalar of its own to each value of a scalar that is used for several, one after the other (`Lives`), and
+    arrays to what is in an array of the region in turn. Of arrays of one dimension, such as rows of scalars
+    (`columns`), threads may as well take some elements each. Raises QuotaExceeded."""
+    for name, array in list(scop.arrays.items()):
+        several = array.storage is Storage.REGION and len(array.extents) > 1
+        if not (array.is_scalar or several) or _is_private(scop, name):
             continue
         lives = _lives(scop, name)
-        if len(lives) < 2 or any(private_depth(replace(scop, statements=tuple(own)), name) is None for own in lives):
+        if len(lives) < 2 or not all(_is_private(replace(scop, statements=tuple(own)), name) for own in lives):
             continue
         arrays, statements = dict(scop.arrays), {s.name: s for s in scop.statements}
         named = [(name, tuple(s.name for s in lives[0]))]
         for number, life in enumerate(lives[1:], 2):
-            own = f"{RENAMED}{name}_{number}"
-            declaration = f"{scop.arrays[name].element.c} {own}"
-            arrays[own] = replace(
-                scop.arrays[name], name=own, storage=Storage.REGION, declaration=declaration, const=False
-            )
-            statements |= {s.name: stored_in(s, name, own, isl.range_named(prefix(s, 0), own)) for s in life}
+            own = f"{RENAMED}{name if array.is_scalar else name.removeprefix(PREFIX)}_{number}"
+            if array.is_scalar:
+                declaration = f"{array.element.c} {own}"
+                arrays[own] = replace(array, name=own, storage=Storage.REGION, declaration=declaration, const=False)
+                statements |= {s.name: stored_in(s, name, own, isl.range_named(prefix(s, 0), own)) for s in life}
+            else:
+                extents = [extent for extent in array.extents if extent is not None]
+                arrays[own] = array_of_extents(own, array.element, extents)
+                statements |= {s.name: _renamed(s, name, own) for s in life}
             named.append((own, tuple(s.name for s in life)))
         step = Step(
-            Lives(name, tuple(named)), scop, replace(scop, arrays=arrays, statements=tuple(statements.values()))
+            Lives(name, tuple(named), array.is_scalar),
+            scop,
+            replace(scop, arrays=arrays, statements=tuple(statements.values())),
         )
         yield step
         scop = step.after
+
+
+def _is_private(scop: Scop, name: str) -> bool:
+    """Whether a scalar or an array is private to an iteration of some loops."""
+    if scop.arrays[name].is_scalar:
+        return private_depth(scop, name) is not None
+    with quota(f"the values of {name}"):
+        return array_depth(scop, name, users(scop, name)) is not None
+
+
+def _renamed(statement: Statement, name: str, own: str) -> Statement:
+    """A statement with the same elements of another array."""
+    accesses = tuple(
+        replace(a, array=own, relation=isl.range_named(a.relation, own)) if a.array == name else a
+        for a in statement.accesses
+    )
+    return replace(statement, accesses=accesses)
 
 
 def _lives(scop: Scop, name: str) -> Sequence[Sequence[Statement]]:

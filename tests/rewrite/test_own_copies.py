@@ -17,6 +17,7 @@ from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.columns import Columns
 from polydl.rewrite.own_copies import OwnCopy
+from polydl.rewrite.storage import Lives
 from tests.compiling import run_compiler
 from tests.oracle.native import NATIVE
 
@@ -170,6 +171,15 @@ def test_columns_have_rows_of_arrays() -> None:
         assert isinstance(step.rewrite, Columns)
         rows = [step.after.arrays[name].shape for name in step.after.arrays if name.endswith("_row")]
         assert rows == [(24, 48), (24, 48)] and step.rewrite.strip == 48
+
+
+@pytest.mark.parametrize(("n", "strip", "lives"), [(4000, 80, 0), (4001, 128, 1)])
+def test_the_last_strip_is_as_long_or_has_rows_of_its_own(n: int, strip: int, lives: int) -> None:
+    body = COLUMN.replace("24", "300").replace("i < 40", f"i < {n}")
+    text = function("f", body, f"double T[restrict 300][{n}], double c[restrict 300]")
+    (step,) = steps(text, Columns)
+    assert isinstance(step.rewrite, Columns) and step.rewrite.strip == strip
+    assert len(steps(text, Lives)) == lives
 
 
 def output(text: str, folder: Path, threads: int) -> str:
