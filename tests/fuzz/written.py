@@ -74,6 +74,16 @@ class Refused(Exception):
     """polydl does not take the program; the message says why."""
 
 
+BESIDE = "different beside its source"
+CALLED = 4
+"""Of so many programs one is written as users have it written: called beside its source, which takes a second. There
+its arguments overlap, too, where C lets them."""
+
+
+class Differs(Exception):
+    """polydl's own check of what it wrote found it wrong; the message says how."""
+
+
 def texts_of(program: Program, mark: str, path: Path, number: int, only: str = "") -> list[Text]:
     """Texts for a program: the first choice, and at times a variant that `number` chooses; only those whose description
     begins like `only`. Raises Refused, and whatever is no error of polydl's own."""
@@ -87,7 +97,9 @@ def texts_of(program: Program, mark: str, path: Path, number: int, only: str = "
     try:
         given = tuned if rng.random() < 0.5 else {}
         if not only.startswith("variant"):
-            done = optimize(path, options=options.changed(sizes=given), run=False)
+            done = optimize(path, options=options.changed(sizes=given, oracle=number % CALLED == 1), run=False)
+            if done.checked.faults:
+                raise Differs(str(done.checked.faults[0]))
             texts.append(Text(f"first choice, sizes {given or 'any'}, threads={threads}", done.text, given))
         if rng.random() < 0.35 and not only.startswith("first"):
             texts += _variant(path, options, tuned, rng)
