@@ -48,7 +48,7 @@ class Elements:
             )
         if symbol.of_rows and len(subscripts) == expected - 1:
             raise self.places.error(
-                f"a row of '{symbol.name}' is used as a whole: which row each of its pointers leads to is taken to stay",
+                f"a row of '{symbol.name}' is used as a whole: which rows its pointers lead to is taken to stay",
                 node,
                 "exchange rows in front of the loops or behind them, or their elements in a loop",
                 topic="pointers",
