@@ -147,9 +147,7 @@ def _part(place: Place, number: int) -> Place:
     kind = place.type
     if isinstance(kind, Record):
         found = (kind.members or ())[number]
-        return Place(
-            place.base, (*place.path, Field(found.offset, found.name or "")), found.type, place.volatile
-        )
+        return Place(place.base, (*place.path, Field(found.offset, found.name or "")), found.type, place.volatile)
     return element_of(place, number)
 
 

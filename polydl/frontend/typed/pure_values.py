@@ -128,13 +128,13 @@ def literal(text: str) -> Const:
         except ValueError:
             raise NotUnderstood(f"the literal '{text}'") from None
     if real is F32:
-        return Const(_nearest_float(number, exact), F32)
+        return Const(nearest_float(number, exact), F32)
     if real is LONG_DOUBLE and Fraction(number) != exact:
         raise NotUnderstood("a literal that only a long double holds")
     return Const(number, real)
 
 
-def _nearest_float(number: float, exact: Fraction) -> float:
+def nearest_float(number: float, exact: Fraction) -> float:
     """The float that is nearest to a decimal literal, which is rounded once."""
     rounded = as_float(number)
     if math.isinf(rounded) or Fraction(number) == exact:
@@ -353,7 +353,7 @@ def dereferenced(pointer: Value) -> Place:
         raise NotUnderstood("'*' of what is no pointer")
     if isinstance(pointer, AddressOf):
         return pointer.place
-    base = pointer
+    base: Value = pointer
     while isinstance(base, Conv) and isinstance(base.a.type, Pointer):  # what is accessed says the type
         base = base.a
     if isinstance(base, AddressOf):

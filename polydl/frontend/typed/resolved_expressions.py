@@ -37,9 +37,9 @@ from polydl.frontend.typed.pure_values import (
     CONSTANTS,
     ONE,
     ZERO,
+    alignment,
     arithmetic,
     bytes_of,
-    alignment,
     characters,
     chosen,
     compared_with_zero,
@@ -418,7 +418,6 @@ class Expressions(TypeReader):
         if not wanted:
             return NOTHING
         return Read(to) if isinstance(to, Var) else value
-
 
 
 def _every(node: c_ast.Node) -> Iterator[c_ast.Node]:

@@ -75,7 +75,7 @@ class Statements(Initialisers):
                     self.statements(node.block_items or ())
             case c_ast.If():
                 condition = self.condition(node.cond)
-                then, other = self._inner(node.iftrue), self._inner(node.iffalse)
+                then, other = self._branch(node.iftrue), self._branch(node.iffalse)
                 self.items.append(If(condition, as_block(then), as_block(other), (), self.span(node)))
             case c_ast.For() | c_ast.While() | c_ast.DoWhile():
                 self._loop(node)
@@ -109,7 +109,7 @@ class Statements(Initialisers):
                 self._enter_unread(one)
             self._keep(items[first : last + 1], "'goto'")
 
-    def _inner(self, node: c_ast.Node | None) -> list[Node]:
+    def _branch(self, node: c_ast.Node | None) -> list[Node]:
         with self.block() as items, self.names():
             if node is not None:
                 self.statement(node)
@@ -124,7 +124,7 @@ class Statements(Initialisers):
                     self.effects(node.init)
             with self.block() as test:
                 condition = self.condition(node.cond) if node.cond is not None else ONE
-            body = self._inner(node.stmt)
+            body = self._branch(node.stmt)
             with self.block() as step:
                 if isinstance(node, c_ast.For) and node.next is not None:
                     self.touched = Touched()
@@ -283,4 +283,3 @@ class Statements(Initialisers):
         if items or not isinstance(value.type, ElementType) or not value.type.is_int:
             return None
         return self.kept(convert(value, I64, Why.USUAL), node)
-

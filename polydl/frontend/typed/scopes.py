@@ -81,16 +81,8 @@ class Facts:
                 self._in_scope(node)
             case c_ast.FuncDecl():
                 self._in_scope(node)  # names of parameters mean nothing outside of it
-            case c_ast.Decl():
-                self._walk(node.type)
-                if node.name is not None:
-                    variable = not isinstance(node.type, c_ast.FuncDecl)
-                    self._scopes[-1][node.name] = id(node) if variable else None
-                if node.init is not None:
-                    self._walk(node.init)
-            case c_ast.Typedef():
-                self._walk(node.type)
-                self._scopes[-1][node.name] = None
+            case c_ast.Decl() | c_ast.Typedef():
+                self._declare(node)
             case c_ast.Struct() | c_ast.Union():
                 for member in node.decls or ():
                     self._walk(member.type if isinstance(member, c_ast.Decl) else member)
@@ -103,14 +95,25 @@ class Facts:
             case c_ast.NamedInitializer():
                 self._walk(node.expr)
             case _:
-                if isinstance(node, c_ast.Assignment):
-                    self._note(node.lvalue, self.assigned)
-                elif isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--"):
-                    self._note(node.expr, self.assigned)
-                elif isinstance(node, c_ast.UnaryOp) and node.op == "&":
-                    self._note(node.expr, self.addressed)
-                for _, child in node.children():
-                    self._walk(child)
+                self._expression(node)
+
+    def _declare(self, node: c_ast.Decl | c_ast.Typedef) -> None:
+        self._walk(node.type)
+        if node.name is not None:
+            variable = isinstance(node, c_ast.Decl) and not isinstance(node.type, c_ast.FuncDecl)
+            self._scopes[-1][node.name] = id(node) if variable else None
+        if isinstance(node, c_ast.Decl) and node.init is not None:
+            self._walk(node.init)
+
+    def _expression(self, node: c_ast.Node) -> None:
+        if isinstance(node, c_ast.Assignment):
+            self._note(node.lvalue, self.assigned)
+        elif isinstance(node, c_ast.UnaryOp) and node.op in ("++", "--", "p++", "p--"):
+            self._note(node.expr, self.assigned)
+        elif isinstance(node, c_ast.UnaryOp) and node.op == "&":
+            self._note(node.expr, self.addressed)
+        for _, child in node.children():
+            self._walk(child)
 
     def _in_scope(self, node: c_ast.Node) -> None:
         self._scopes.append({})

@@ -104,8 +104,7 @@ class _Shower:
             case Ref():
                 return self._ref(value)
             case Bin(op, a, b):
-                kind = a.type
-                return f"({self.value(a, typed)} {op}{self.type(kind)} {self.value(b, typed)})"
+                return f"({self.value(a, typed)} {op}{self.type(a.type)} {self.value(b, typed)})"
             case Un(op, a, kind):
                 return f"{op}{self.type(kind)} {self.value(a, typed)}"
             case Conv(a, kind):
@@ -179,8 +178,6 @@ class _Shower:
 
     def _line(self, node: Node) -> str:
         match node:
-            case Declare(Obj() as what):
-                return f"declare {self._variable(what)}: {self.type(what.type)}"
             case Declare(what):
                 return f"declare {self._variable(what)}: {self.type(what.type)}"
             case Let(result, value):
@@ -192,8 +189,8 @@ class _Shower:
             case Store(place, value):
                 return f"store {self.place(place)} = {self.value(value)}"
             case Copy(to, source, size, may_overlap):
-                what = "move" if may_overlap else "copy"
-                return f"{what} {self.place(to)} = {self.place(source)}, {self.value(size, False)} bytes"
+                verb = "move" if may_overlap else "copy"
+                return f"{verb} {self.place(to)} = {self.place(source)}, {self.value(size, False)} bytes"
             case Fill(to, byte, size):
                 return f"fill {self.place(to)} = {self.value(byte)}, {self.value(size, False)} bytes"
             case Call(function, arguments, result):
