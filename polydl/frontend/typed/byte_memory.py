@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from polydl.base.errors import Span
-from polydl.frontend.typed.nodes import Pointer, Type
-from polydl.frontend.typed.pure_values import as_float, nearest_float
+from polydl.frontend.typed.core_values import Pointer, Type
+from polydl.frontend.typed.literals import as_float, nearest_float
 from polydl.model.types import BF16, F16, F32, F64, ElementType
 
 _APART = 40

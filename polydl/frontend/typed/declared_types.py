@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from pycparser import c_ast
 
-from polydl.frontend.typed.emitter import Emitter, NotUnderstood
-from polydl.frontend.typed.nodes import (
+from polydl.frontend.text.chunks import OPAQUE
+from polydl.frontend.typed.core_values import (
     ArrayOf,
     Const,
     Field,
@@ -23,6 +23,7 @@ from polydl.frontend.typed.nodes import (
     Void,
     Why,
 )
+from polydl.frontend.typed.emitter import Emitter, NotUnderstood
 from polydl.frontend.typed.pure_values import alignment, convert, size
 from polydl.frontend.typed.scopes import Typedef
 from polydl.model.types import I32, I64, U32, ElementType, spelled
@@ -203,7 +204,10 @@ class TypeReader(Emitter):
 
     def typedef(self, node: c_ast.Typedef) -> None:
         """Enter the name of a type; those of the standard mean what they mean, whatever the fake headers say."""
-        if node.coord is not None and str(node.coord.file).endswith(_FAKE) and spelled(node.name) is not None:
+        fake = node.coord is not None and str(node.coord.file).endswith(_FAKE)
+        plain = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
+        fake |= isinstance(plain, c_ast.Struct) and f"struct {plain.name}" == OPAQUE[0]
+        if fake and spelled(node.name) is not None:
             return
         self.scope.names[node.name] = None
         self.scope.names[node.name] = Typedef(self.type_of(node.type), self.is_volatile(node.type))

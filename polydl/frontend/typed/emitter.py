@@ -12,19 +12,14 @@ from pycparser import c_ast
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.parse import Unit
-from polydl.frontend.typed.nodes import (
+from polydl.frontend.typed.core_values import (
     AddressOf,
     ArrayOf,
-    Assign,
     Bin,
-    Block,
     Const,
     Conv,
     Distance,
     Index,
-    Let,
-    Load,
-    Node,
     Obj,
     Place,
     Pure,
@@ -32,12 +27,12 @@ from polydl.frontend.typed.nodes import (
     Record,
     Ref,
     Select,
-    Store,
     Type,
     Un,
     Value,
     Var,
 )
+from polydl.frontend.typed.nodes import Assign, Block, Let, Load, Node, Store
 from polydl.frontend.typed.scopes import Scope
 
 Key: TypeAlias = Var | Place

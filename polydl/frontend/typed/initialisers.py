@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from pycparser import c_ast
 
+from polydl.frontend.typed.core_values import ArrayOf, Const, Field, Index, Place, Record, Type, Value, Why
 from polydl.frontend.typed.declared_types import member
 from polydl.frontend.typed.emitter import NotUnderstood
-from polydl.frontend.typed.nodes import ArrayOf, Const, Field, Fill, Index, Place, Record, Type, Value, Why
-from polydl.frontend.typed.pure_values import bytes_of, characters, convert, unsigned_size
+from polydl.frontend.typed.literals import characters
+from polydl.frontend.typed.nodes import Fill
+from polydl.frontend.typed.pure_values import bytes_of, convert, unsigned_size
 from polydl.frontend.typed.resolved_calls import Calls
 from polydl.model.types import CHAR, I32, I64, U8, ElementType
 

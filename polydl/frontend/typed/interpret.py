@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polydl.base.errors import Span
+from polydl.frontend.typed import core_values as pure
 from polydl.frontend.typed import nodes as core
 from polydl.frontend.typed.byte_memory import Memory, NotRun, Undefined, Whole, decoded, encoded, rounded
-from polydl.frontend.typed.nodes import Block, Obj, Origin, Place, Pointer, Record, Type, Value, Var
+from polydl.frontend.typed.core_values import Obj, Origin, Place, Pointer, Record, Type, Value, Var
+from polydl.frontend.typed.nodes import Block
 from polydl.frontend.typed.pure_functions import computed
 from polydl.frontend.typed.pure_values import COMPARISONS, alignment, folded_integer, wrapped
 from polydl.model.types import BOOL, ElementType, Kind
@@ -105,8 +107,7 @@ class Machine:
         match node:
             case core.If(condition, then, other, results):
                 taken = then if self._value(condition, frame) else other
-                left = self._block(taken, frame)
-                if left is not None:
+                if (left := self._block(taken, frame)) is not None:
                     return left
                 for result, value in zip(results, taken.yields, strict=True):
                     frame.values[result.number] = self._value(value, frame)
@@ -179,11 +180,11 @@ class Machine:
 
     def _size(self, kind: Type, frame: _Frame) -> int:
         match kind:
-            case core.ArrayOf(element, count):
+            case pure.ArrayOf(element, count):
                 if count is None:
                     raise NotRun("an array of unknown size")
                 number = self._value(count, frame)
-                if number <= 0 and not isinstance(count, core.Const):
+                if number <= 0 and not isinstance(count, pure.Const):
                     self._undefined("bounds", f"an array of {number} elements")
                 return int(number * self._size(element, frame))
             case ElementType():
@@ -200,7 +201,7 @@ class Machine:
         else:
             address = self._value(place.base, frame)
         for part in place.path:
-            if isinstance(part, core.Field):
+            if isinstance(part, pure.Field):
                 address += part.offset
                 continue
             index = self._value(part.value, frame)
@@ -258,31 +259,31 @@ class Machine:
 
     def _value(self, value: Value, frame: _Frame) -> Any:
         match value:
-            case core.Const(number):
+            case pure.Const(number):
                 return number
-            case core.Read(var):
+            case pure.Read(var):
                 if var.number not in frame.values:
                     self._undefined("uninitialised", f"'{var.name}' is read before it has a value")
                 return frame.values[var.number]
-            case core.Ref(number):
+            case pure.Ref(number):
                 return frame.values[number]
-            case core.Bin():
+            case pure.Bin():
                 return self._binary(value, self._value(value.a, frame), self._value(value.b, frame))
-            case core.Conv(a, kind):
+            case pure.Conv(a, kind):
                 return self._converted(self._value(a, frame), a.type, kind)
-            case core.Un(op, a, kind):
+            case pure.Un(op, a, kind):
                 number = self._value(a, frame)
                 return self._fitting(-number if op == "-" else ~number, kind, value.wraps)
-            case core.Select(condition, a, b):
+            case pure.Select(condition, a, b):
                 return self._value(a if self._value(condition, frame) else b, frame)
-            case core.AddressOf(place):
+            case pure.AddressOf(place):
                 return self._address(place, frame)
-            case core.Distance(a, b, stride):
+            case pure.Distance(a, b, stride):
                 first, second = self._value(a, frame), self._value(b, frame)
                 if not self.memory.together(first, second):
                     self._undefined("pointer", "pointers into two objects")
                 return (first - second) // self._value(stride, frame)
-            case core.Pure(function, arguments):
+            case pure.Pure(function, arguments):
                 return computed(function, [self._value(one, frame) for one in arguments], self._span)
 
     def _fitting(self, number: Any, kind: ElementType, wraps: bool) -> Any:
@@ -294,7 +295,7 @@ class Machine:
             self._undefined("overflow", f"{number} does not fit in '{kind}'")
         return number
 
-    def _binary(self, value: core.Bin, a: Any, b: Any) -> Any:
+    def _binary(self, value: pure.Bin, a: Any, b: Any) -> Any:
         op, kind = value.op, value.a.type
         if op in COMPARISONS:
             if isinstance(kind, Pointer) and op not in ("==", "!=") and not self.memory.together(a, b):

@@ -9,22 +9,10 @@ from pycparser import c_ast
 
 from polydl.base.errors import InputError, Span
 from polydl.frontend.text.parse import Unit
+from polydl.frontend.typed.core_values import ArrayOf, Const, Obj, Origin, Place, Record, Signature, Type, Why
 from polydl.frontend.typed.emitter import NotUnderstood, as_block
 from polydl.frontend.typed.initialisers import element_of
-from polydl.frontend.typed.nodes import (
-    ArrayOf,
-    Const,
-    Function,
-    Node,
-    Obj,
-    Origin,
-    Place,
-    Program,
-    Record,
-    Signature,
-    Type,
-    Why,
-)
+from polydl.frontend.typed.nodes import Function, Node, Program
 from polydl.frontend.typed.pure_values import convert
 from polydl.frontend.typed.resolved_statements import Statements
 from polydl.frontend.typed.scopes import Named, Scope

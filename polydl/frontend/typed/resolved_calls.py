@@ -5,25 +5,13 @@ from __future__ import annotations
 from pycparser import c_ast
 
 from polydl.frontend.text.chunks import STAND_INS
+from polydl.frontend.typed.core_values import Const, Pointer, Pure, Record, Ref, Signature, Type, Value, Void, Why
 from polydl.frontend.typed.declared_types import member
 from polydl.frontend.typed.emitter import NotUnderstood, is_variable
-from polydl.frontend.typed.nodes import (
-    Call,
-    Const,
-    Copy,
-    Fill,
-    Pointer,
-    Pure,
-    Record,
-    Ref,
-    Signature,
-    Type,
-    Value,
-    Void,
-    Why,
-)
+from polydl.frontend.typed.nodes import Call, Copy, Fill
 from polydl.frontend.typed.pure_values import convert, dereferenced, promoted_value
-from polydl.frontend.typed.resolved_expressions import NOTHING, Expressions
+from polydl.frontend.typed.resolved_choices import NOTHING
+from polydl.frontend.typed.resolved_expressions import Expressions
 from polydl.frontend.typed.scopes import Named
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import parameters_of, result_of

@@ -2,70 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pycparser import c_ast
 
-from polydl.frontend.typed.declared_types import TypeReader, member
-from polydl.frontend.typed.emitter import NotUnderstood, Touched, as_block, can_trap, is_variable
-from polydl.frontend.typed.nodes import (
+from polydl.frontend.typed.core_values import (
     AddressOf,
     ArrayOf,
     Bin,
     Const,
-    Declare,
-    If,
-    Node,
     Obj,
     Origin,
     Place,
     Pointer,
     Read,
     Record,
-    Ref,
-    Scalar,
     Signature,
-    Store,
     Type,
     Value,
     Var,
     Void,
     Why,
 )
+from polydl.frontend.typed.declared_types import member
+from polydl.frontend.typed.emitter import NotUnderstood, Touched, is_variable
+from polydl.frontend.typed.literals import CONSTANTS, characters, literal
+from polydl.frontend.typed.nodes import Declare, Store
 from polydl.frontend.typed.pure_values import (
     COMPARISONS,
-    CONSTANTS,
     ONE,
-    ZERO,
     alignment,
     arithmetic,
     bytes_of,
-    characters,
-    chosen,
     compared_with_zero,
     complemented,
     convert,
     decayed,
     dereferenced,
     distance,
-    literal,
     moved,
     negated,
     promoted_value,
     truth,
     unsigned_size,
 )
+from polydl.frontend.typed.resolved_choices import NOTHING, Choices
 from polydl.frontend.typed.scopes import Named, Typedef
-from polydl.model.types import C64, CHAR, I32, I64, U64, ElementType, common
+from polydl.model.types import C64, CHAR, I32, I64, U64, ElementType
 
-NOTHING = Const(0, I32)
-"""The value of what has none."""
 _PLACES = c_ast.ID | c_ast.ArrayRef | c_ast.StructRef | c_ast.CompoundLiteral
 _EFFECTS = c_ast.Assignment | c_ast.FuncCall | c_ast.UnaryOp
 _STEPS = {"++": "+", "--": "-", "p++": "+", "p--": "-"}
 
 
-class Expressions(TypeReader):
+class Expressions(Choices):
     """Resolves expressions; calls and initialisers are others' work."""
 
     def call(self, node: c_ast.FuncCall, wanted: bool) -> Value:
@@ -91,7 +81,7 @@ class Expressions(TypeReader):
             case c_ast.UnaryOp():
                 return self._unary(node)
             case c_ast.BinaryOp(op="&&" | "||"):
-                return self._short_circuit(node)
+                return self.short_circuit(node)
             case c_ast.BinaryOp():
                 with self.unsequenced(node) as operands:
                     operands.next()
@@ -102,7 +92,7 @@ class Expressions(TypeReader):
             case c_ast.Assignment():
                 return self._assigned(node, wanted=True)
             case c_ast.TernaryOp():
-                return self._conditional(node)
+                return self.conditional(node)
             case c_ast.Cast():
                 return self._cast(node)
             case c_ast.ExprList():
@@ -321,62 +311,6 @@ class Expressions(TypeReader):
             self.effects(node.expr)
             return NOTHING
         return convert(self.value(node.expr), kind, Why.EXPLICIT, self.span(node))
-
-    def branch(self, make: Callable[[], Value]) -> tuple[list[Node], Value, Touched]:
-        """What is evaluated only under a condition: its effects, its value, what it touches."""
-        outer, self.touched = self.touched, Touched()
-        try:
-            with self.block() as items:
-                value = make()
-            return list(items), value, self.touched
-        finally:
-            self.touched = outer
-
-    def _short_circuit(self, node: c_ast.BinaryOp) -> Value:
-        left = truth(self.value(node.left))
-        self.touched.sequence_point()
-        items, right, touched = self.branch(lambda: truth(self.value(node.right)))
-        self.touched.add(touched)
-        both = node.op == "&&"
-        if not items and not can_trap(right):
-            return chosen(left, right, ZERO, I32) if both else chosen(left, ONE, right, I32)
-        result = Ref(self.fresh(), I32)
-        asked, known = as_block(items, right), as_block([], ZERO if both else ONE)
-        then, other = (asked, known) if both else (known, asked)
-        self.items.append(If(left, then, other, (result,), self.span(node)))
-        return result
-
-    def _conditional(self, node: c_ast.TernaryOp) -> Value:
-        condition = truth(self.value(node.cond))
-        self.touched.sequence_point()
-        first, a, touched = self.branch(lambda: self.value(node.iftrue))
-        second, b, others = self.branch(lambda: self.value(node.iffalse))
-        self.touched.add(touched)
-        self.touched.add(others)
-        if a is NOTHING or b is NOTHING:  # void
-            self.items.append(If(condition, as_block(first), as_block(second), (), self.span(node)))
-            return NOTHING
-        kind = self._common(a, b)
-        a, b = convert(a, kind, Why.USUAL, self.span(node)), convert(b, kind, Why.USUAL, self.span(node))
-        if not first and not second and not can_trap(a) and not can_trap(b) and not isinstance(kind, Record):
-            return chosen(condition, a, b, kind)
-        result = Ref(self.fresh(), kind)
-        self.items.append(If(condition, as_block(first, a), as_block(second, b), (result,), self.span(node)))
-        return result
-
-    def _common(self, a: Value, b: Value) -> Scalar | Record:
-        """The type of `?:`."""
-        if isinstance(a.type, ElementType) and isinstance(b.type, ElementType):
-            return common(a.type, b.type)
-        pointers = [one for one in (a, b) if isinstance(one.type, Pointer)]
-        if pointers:
-            typed = [one for one in pointers if not (isinstance(one, Const) and one.number == 0)] or pointers
-            void = next((one for one in typed if one.type == Pointer(Void())), typed[0])
-            assert isinstance(void.type, Pointer)
-            return void.type
-        if isinstance(a.type, Record) and a.type is b.type:
-            return a.type
-        raise NotUnderstood(f"'?:' of '{a.type}' and '{b.type}'")
 
     # --- assignments
 

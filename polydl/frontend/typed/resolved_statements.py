@@ -6,11 +6,27 @@ from collections.abc import Sequence
 
 from pycparser import c_ast
 
+from polydl.frontend.typed.core_values import (
+    ArrayOf,
+    Obj,
+    Origin,
+    Place,
+    Pointer,
+    Read,
+    Record,
+    Ref,
+    Signature,
+    Storage,
+    Type,
+    Value,
+    Var,
+    Void,
+    Why,
+)
 from polydl.frontend.typed.emitter import NotUnderstood, Touched, as_block
 from polydl.frontend.typed.initialisers import Initialisers
 from polydl.frontend.typed.kept_text import leaves, names, runs, targets
 from polydl.frontend.typed.nodes import (
-    ArrayOf,
     Assign,
     Break,
     Continue,
@@ -19,23 +35,9 @@ from polydl.frontend.typed.nodes import (
     If,
     Loop,
     Node,
-    Obj,
     Opaque,
-    Origin,
-    Place,
-    Pointer,
-    Read,
-    Record,
-    Ref,
     Return,
-    Signature,
-    Storage,
     Store,
-    Type,
-    Value,
-    Var,
-    Void,
-    Why,
 )
 from polydl.frontend.typed.pure_values import ONE, bytes_of, convert
 from polydl.frontend.typed.scopes import Facts, Named

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pycparser import c_ast
 
-from polydl.frontend.typed.nodes import Const, Obj, Record, Signature, Type, Var
+from polydl.frontend.typed.core_values import Const, Obj, Record, Signature, Type, Var
 from polydl.model.types import ElementType
 
 

@@ -13,47 +13,49 @@ from __future__ import annotations
 from typing import NoReturn
 
 from polydl.base.errors import Span
-from polydl.frontend.typed.nodes import (
+from polydl.frontend.typed.core_values import (
     AddressOf,
     ArrayOf,
-    Assign,
     Bin,
-    Block,
-    Break,
-    Call,
     Const,
-    Continue,
     Conv,
-    Copy,
-    Declare,
     Distance,
     Field,
-    Fill,
-    Function,
-    If,
     Index,
-    Let,
-    Load,
-    Loop,
-    Node,
     Obj,
-    Opaque,
     Origin,
     Place,
     Pointer,
-    Program,
     Pure,
     Read,
     Ref,
-    Return,
     Select,
     Signature,
-    Store,
     Type,
     Un,
     Value,
     Var,
     Void,
+)
+from polydl.frontend.typed.nodes import (
+    Assign,
+    Block,
+    Break,
+    Call,
+    Continue,
+    Copy,
+    Declare,
+    Fill,
+    Function,
+    If,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Opaque,
+    Program,
+    Return,
+    Store,
 )
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import parameters_of
@@ -262,6 +264,7 @@ class _Verifier:
             case Un(op, a, kind):
                 self._typed(a, kind, visible)
                 self._check(op in ("-", "~") and promoted(kind) is kind, f"'{op}' of '{kind}'")
+                self._check(value.wraps == kind.unsigned, f"'{op}' wraps where its type does not, or the reverse")
             case Conv(a, kind):
                 self.value(a, visible)
                 self._check(a.type != kind, f"a conversion of '{kind}' to itself")

@@ -113,13 +113,14 @@ def _same_result(one: Any, other: Any) -> bool:
 
 def run_beside(core: Program, program: CProgram, name: str, given: Sequence[Any], memory: _Listed) -> str:
     """The verdict of a call in both interpreters, whose objects are those of the oracle's memory."""
-    if any(obj.elastic for obj in memory.objects):
+    objects = interpreter.objects(program, memory)
+    there = list(memory.objects)
+    if any(obj.elastic for obj in there):
         return "an array without a size"
     mine = Memory()
-    for obj in memory.objects:
+    for obj in there:
         unset = None if obj.unset is None else bytes(obj.unset[: obj.size])
         mine.put(obj.address, obj.content(), unset)
-    objects = interpreter.objects(program, memory)
     at = {name: obj.address for name, obj in objects.items() if "." not in name}
     passed = [_passed(value) for value in given]
     try:
@@ -135,7 +136,7 @@ def run_beside(core: Program, program: CProgram, name: str, given: Sequence[Any]
         return f"not run: {error}"
     except Undefined as error:
         return f"different: undefined here, {error}"
-    for obj in memory.objects:
+    for obj in there:
         if obj.origin in ("argument", "static") and not _alike(obj.content(), mine.content(obj.address)):
             return f"different: {obj.name}"
     return EQUAL if _same_result(wanted, found) else f"different: {wanted} and {found} are returned"
