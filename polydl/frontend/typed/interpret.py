@@ -117,8 +117,8 @@ class Machine:
                 return _BREAK
             case core.Continue():
                 return _CONTINUE
-            case core.Return(value):
-                return _Left("return", None if value is None else self._value(value, frame))
+            case core.Return(given):
+                return _Left("return", None if given is None else self._value(given, frame))
             case _:
                 self._effect(node, frame)
         return None

@@ -60,8 +60,8 @@ def _jumps(item: c_ast.Node) -> bool:
 
 
 def names(node: c_ast.Node) -> Iterator[str]:
-    """The names of variables that text mentions, members left out."""
-    if isinstance(node, c_ast.ID):
+    """The names of variables that text mentions or declares, members left out."""
+    if isinstance(node, c_ast.ID) or (isinstance(node, c_ast.Decl) and node.name is not None):
         yield str(node.name)
     for field, child in node.children():
         if not (isinstance(node, c_ast.StructRef) and field == "field"):

@@ -97,7 +97,6 @@ class Opaque:
     names: tuple[Var | Obj, ...]
     leaves: bool
     """Whether it may jump out: `return`, `break`, `goto`."""
-    result: Ref | None
     span: Span
     """Where it begins; `end`: where the last of its statements does."""
     end: Span | None = None

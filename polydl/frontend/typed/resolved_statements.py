@@ -153,7 +153,7 @@ class Statements(Initialisers):
                 named[found] = None
         jumps = any(leaves(node) for node in nodes)
         end = self.span(nodes[-1]) if len(nodes) > 1 else None
-        self.items.append(Opaque(why, tuple(named), jumps, None, self.span(nodes[0]), end))
+        self.items.append(Opaque(why, tuple(named), jumps, self.span(nodes[0]), end))
 
     def _enter_unread(self, node: c_ast.Node) -> None:
         """What text that is kept declares for statements behind it."""

@@ -194,10 +194,9 @@ class _Verifier:
             case Call(function, arguments, result):
                 self._call(function, arguments, result, visible)
                 return frozenset() if result is None else frozenset({self._define(result)})
-            case Opaque(_, names, _, result):
+            case Opaque(_, names):
                 for one in names:
                     self._meet(one)
-                return frozenset() if result is None else frozenset({self._define(result)})
             case _:
                 self._wrong(f"{type(node).__name__} is no effect")
         return frozenset()
