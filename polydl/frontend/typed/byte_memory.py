@@ -143,7 +143,7 @@ def rounded(number: int | float, kind: ElementType) -> float:
         return nearest_float(float(number), Fraction(number)) if isinstance(number, int) else as_float(number)
     if kind is F16:
         try:
-            return float(struct.unpack("<e", struct.pack("<e", number))[0])
+            return float(struct.unpack("<e", struct.pack("<e", float(number)))[0])
         except OverflowError:
             return math.copysign(math.inf, number)
     if kind is BF16:

@@ -36,30 +36,38 @@ def literal(text: str) -> Const:
             raise NotUnderstood(f"the literal '{text}'")
         return Const(*found)
     digits = text.rstrip("fFlL") if not text.lower().startswith("0x") or "p" in text.lower() else text
-    if digits.lower().startswith("0x"):
-        number = float.fromhex(digits)
-        exact = Fraction(number)
-    else:
-        try:
-            number, exact = float(digits), Fraction(digits)
-        except ValueError:
-            raise NotUnderstood(f"the literal '{text}'") from None
+    try:
+        exact = _hexadecimal(digits.lower()) if digits.lower().startswith("0x") else Fraction(digits)
+    except ValueError:
+        raise NotUnderstood(f"the literal '{text}'") from None
+    try:
+        number = float(exact)
+    except OverflowError:
+        number = math.inf
     if real is F32:
         return Const(nearest_float(number, exact), F32)
-    if real is LONG_DOUBLE and Fraction(number) != exact:
+    if real is LONG_DOUBLE and (math.isinf(number) or Fraction(number) != exact):
         raise NotUnderstood("a literal that only a long double holds")
     return Const(number, real)
 
 
+def _hexadecimal(digits: str) -> Fraction:
+    """The number that `0x1.8p-3` is."""
+    mantissa, _, exponent = digits.removeprefix("0x").partition("p")
+    whole, _, rest = mantissa.partition(".")
+    return Fraction(int(whole + rest, 16)) * Fraction(2) ** (int(exponent) - 4 * len(rest))
+
+
 def nearest_float(number: float, exact: Fraction) -> float:
-    """The float that is nearest to a decimal literal, which is rounded once."""
+    """The float that is nearest to a number, which is rounded once: `number` is the nearest double."""
     rounded = as_float(number)
-    if math.isinf(rounded) or Fraction(number) == exact:
+    if math.isinf(rounded) or math.isinf(number) or Fraction(number) == exact:
         return rounded
-    (bits,) = struct.unpack("<i", struct.pack("<f", rounded))
-    near = [struct.unpack("<f", struct.pack("<i", bits + step))[0] for step in (-1, 0, 1) if bits + step >= 0]
+    # Rounding twice is wrong only where the double lies in the middle of two floats.
+    (bits,) = struct.unpack("<i", struct.pack("<f", abs(rounded)))
+    near = [struct.unpack("<f", struct.pack("<i", max(0, bits + step)))[0] for step in (-1, 0, 1)]
     finite = [one for one in near if math.isfinite(one)]
-    return float(min(finite, key=lambda one: (abs(Fraction(one) - exact), one != rounded)))
+    return math.copysign(min(finite, key=lambda one: (abs(Fraction(one) - abs(exact)), one != abs(rounded))), number)
 
 
 def as_float(number: float) -> float:

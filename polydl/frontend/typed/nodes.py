@@ -97,9 +97,9 @@ class Opaque:
     names: tuple[Var | Obj, ...]
     leaves: bool
     """Whether it may jump out: `return`, `break`, `goto`."""
+    text: str | None
+    """As it stands in the source; None where macros make more than it."""
     span: Span
-    """Where it begins; `end`: where the last of its statements does."""
-    end: Span | None = None
 
 
 # --- control

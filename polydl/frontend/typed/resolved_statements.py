@@ -152,8 +152,11 @@ class Statements(Initialisers):
             if isinstance(found, Var | Obj):
                 named[found] = None
         jumps = any(leaves(node) for node in nodes)
-        end = self.span(nodes[-1]) if len(nodes) > 1 else None
-        self.items.append(Opaque(why, tuple(named), jumps, self.span(nodes[0]), end))
+        first, last = (self.unit.places.statement(node) for node in (nodes[0], nodes[-1]))
+        text = None
+        if first is not None and last is not None:
+            text = self.unit.source.text[first[0].offset : last[1].offset + len(last[1].text)]
+        self.items.append(Opaque(why, tuple(named), jumps, text, self.span(nodes[0])))
 
     def _enter_unread(self, node: c_ast.Node) -> None:
         """What text that is kept declares for statements behind it."""

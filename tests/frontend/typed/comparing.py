@@ -31,6 +31,7 @@ from polydl.oracle.given_arguments import Setting, arguments
 from polydl.oracle.scop_numbers import Unsupported
 from tests.frontend.typed.reading import core_of, core_of_file
 from tests.fuzz import calls, whole_programs
+from tests.oracle import c_generator
 from tests.oracle.comparing import Case, _is_parameter, cases, preprocessed
 
 STEPS = 60_000
@@ -139,7 +140,7 @@ def run_beside(core: Program, program: CProgram, name: str, given: Sequence[Any]
     for obj in there:
         if obj.origin in ("argument", "static") and not _alike(obj.content(), mine.content(obj.address)):
             return f"different: {obj.name}"
-    return EQUAL if _same_result(wanted, found) else f"different: {wanted} and {found} are returned"
+    return EQUAL if _same_result(wanted, found) else f"different: {wanted!r} and {found!r} are returned"
 
 
 @cache
@@ -186,7 +187,7 @@ def _one(core: Program, program: CProgram, function: Function, filling: Filling,
         try:
             given = arguments(program, function.name, setting, memory)
         except (Unsupported, KeyError, c_verdicts.Unsupported) as error:
-            return f"no data: {error}"
+            return f"no data: {error!s}"
         verdict = run_beside(core, program, function.name, given, memory)
         if not verdict.startswith("undefined"):
             break
@@ -219,6 +220,41 @@ def compared_seed(seed: int) -> Outcome:
     return Outcome(name, run_beside(core, program, "f_0", given, memory))
 
 
+def compared_functions(seed: int) -> list[Outcome]:
+    """What became of random functions of typed arithmetic, some of whose inputs are undefined: that has to be found."""
+    written = c_generator.functions(seed, 6, halves=seed % 2 == 1)
+    text = "\n".join([c_generator.PREFIX, *(one.text for one in written)])
+    core, program, rng = core_of(text), parse(text), random.Random(seed)
+    verify(core)
+    found = []
+    for one in written:
+        for _ in range(6):
+            kinds = [kind for _, kind in program.functions[one.name].parameters]
+            given = [interpreter._given(value, kind) for value, kind in zip(one.inputs(rng), kinds, strict=True)]
+            found.append(Outcome(f"seed {seed}: {one.name}{tuple(given)}", _function(core, program, one.name, given)))
+    return found
+
+
+def _function(core: Program, program: CProgram, name: str, given: Sequence[Any]) -> str:
+    wanted: Any = None
+    undefined = ""
+    try:
+        wanted = interpreter.call(program, name, list(given), c_memory.Memory(), steps=STEPS).value
+    except c_verdicts.Undefined as error:
+        undefined = error.kind
+    except (c_verdicts.StepLimit, c_verdicts.Unsupported) as error:
+        return f"not run by the oracle: {error.message}"
+    try:
+        found = Machine(core, Memory(), {}).call(name, list(given))
+    except NotRun as error:
+        return f"not run: {error}"
+    except Undefined as error:
+        return f"undefined: {undefined}" if undefined else f"different: undefined here, {error}"
+    if undefined:
+        return f"different: undefined ({undefined}) there"
+    return EQUAL if _same_result(wanted, found) else f"different: {wanted} and {found} are returned"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="files, without .c; all where there are none")
@@ -244,6 +280,8 @@ def main() -> None:
         _count(table, compared_file(case, given.fillings))
     for seed in range(given.first, given.first + given.seeds) if not given.names else ():
         _count(table, [compared_seed(seed)])
+    for seed in range(given.first, given.first + given.seeds) if not given.names else ():
+        _count(table, compared_functions(seed))
     print(f"{functions} functions of files, {whole} without text that is kept")
     for what, count in (*kept.most_common(), *table.most_common()):
         print(f"{count:6} {what}")

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from tests.frontend.typed.comparing import EQUAL, Case, compared_file, compared_seed
-from tests.oracle.comparing import cases
+from tests.frontend.typed.comparing import EQUAL, compared_file, compared_functions, compared_seed
+from tests.oracle.comparing import Case, cases
 
 ONE_OF = 12
 """Of the files, one of so many is in the tests; `python -m tests.frontend.typed.comparing` has them all."""
@@ -25,3 +25,9 @@ def test_files(case: Case) -> None:
 def test_random_programs(seed: int) -> None:
     one = compared_seed(seed)
     assert one.verdict == EQUAL or one.verdict.startswith(NOT_RUN), one
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_functions(seed: int) -> None:
+    for one in compared_functions(seed):
+        assert one.verdict == EQUAL or one.verdict.startswith(NOT_RUN), one

@@ -105,8 +105,8 @@ CASES = {
     ),
     "structures by value": (
         (
-            "struct s { int a, b; }; struct s g(struct s x) { x.a += 1; return x; } int f(int n) { struct s y = {n, 2}, z;"
-            " z = g(y); return z.a * 100 + y.a * 10 + g(z).b; }"
+            "struct s { int a, b; }; struct s g(struct s x) { x.a += 1; return x; }"
+            " int f(int n) { struct s y = {n, 2}, z; z = g(y); return z.a * 100 + y.a * 10 + g(z).b; }"
         ),
         (3,),
         432,
