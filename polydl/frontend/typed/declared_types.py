@@ -221,10 +221,16 @@ def member(record: Record, name: str) -> tuple[tuple[Field, ...], Member]:
         if one.name == name:
             return (Field(one.offset, name),), one
     for one in record.members:
-        if one.name is None and isinstance(one.type, Record):
-            try:
-                way, found = member(one.type, name)
-            except NotUnderstood:
-                continue
+        if one.name is None and isinstance(one.type, Record) and has_member(one.type, name):
+            way, found = member(one.type, name)
             return (Field(one.offset + way[0].offset, name), *way[1:]), found
     raise NotUnderstood(f"'{record}' has no member '{name}'")
+
+
+def has_member(record: Record, name: str) -> bool:
+    """Whether a structure has a member, perhaps in one without a name."""
+    try:
+        member(record, name)
+    except NotUnderstood:
+        return False
+    return True

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pycparser import c_ast
 
 from polydl.frontend.typed.core_values import ArrayOf, Const, Field, Index, Place, Record, Type, Value, Why
-from polydl.frontend.typed.declared_types import member
+from polydl.frontend.typed.declared_types import has_member, member
 from polydl.frontend.typed.emitter import NotUnderstood
 from polydl.frontend.typed.literals import characters
 from polydl.frontend.typed.nodes import Fill
@@ -68,10 +68,15 @@ class Initialisers(Calls):
             if isinstance(one, c_ast.NamedInitializer):
                 if not braces:
                     return given
-                if len(one.name) != 1:
-                    raise NotUnderstood("an initialiser of a part of a part")
-                at = self._designated(place, one.name[0])
-                given = [one.expr, *given[1:]]
+                way, part = self._way(place, one.name)
+                at = way[0]
+                if len(way) > 1:
+                    self.initialise(part, one.expr)
+                    given, at = given[1:], at + 1
+                    if given and not isinstance(given[0], c_ast.NamedInitializer):
+                        raise NotUnderstood("a value behind that of a part of a part")
+                else:
+                    given = [one.expr, *given[1:]]
                 continue
             if at >= len(parts) or at >= _MOST:
                 return given
@@ -85,6 +90,20 @@ class Initialisers(Calls):
             at += len(parts) if isinstance(place.type, Record) and place.type.union else 1
         return given
 
+    def _way(self, place: Place, names: Sequence[c_ast.Node]) -> tuple[list[int], Place]:
+        """The part that `.x.y[2]` names, and the numbers on the way there."""
+        way = []
+        for name in names:
+            while True:
+                number, reached = self._designated(place, name)
+                if number not in _parts(place):
+                    raise NotUnderstood("a value for what is no part")
+                way.append(number)
+                place = _part(place, number)
+                if reached:
+                    break
+        return way, place
+
     def _inner(self, part: Place, given: list[c_ast.Node]) -> list[c_ast.Node]:
         """Values for an aggregate without braces of its own: a structure, or those of its parts."""
         if isinstance(part.type, Record) and self.type_in(given[0]) is part.type:
@@ -92,14 +111,20 @@ class Initialisers(Calls):
             return given[1:]
         return self._list(part, given, braces=False)
 
-    def _designated(self, place: Place, name: c_ast.Node) -> int:
-        """Which part of an aggregate `.x` or `[k]` names."""
+    def _designated(self, place: Place, name: c_ast.Node) -> tuple[int, bool]:
+        """Which part of an aggregate `.x` or `[k]` names; False: one that has no name, in which it is."""
         if isinstance(place.type, Record):
             assert isinstance(name, c_ast.ID), "pycparser has nothing else there"
             for number, one in enumerate(place.type.members or ()):
                 if one.name == name.name:
-                    return number
-            raise NotUnderstood(f"a member '{name.name}' of a member without a name")
+                    return number, True
+                if one.name is None and isinstance(one.type, Record) and has_member(one.type, str(name.name)):
+                    return number, False
+            raise NotUnderstood(f"a member '{name.name}', which is not there")
+        return self._number(name), True
+
+    def _number(self, name: c_ast.Node) -> int:
+        """`k` of `[k]`."""
         inner = name.expr if isinstance(name, c_ast.ArrayDesignator) else name
         value = self.value(inner)
         if not isinstance(value, Const) or not isinstance(value.number, int):
@@ -118,7 +143,7 @@ class Initialisers(Calls):
         at = most = 0
         for one in init.exprs:
             if isinstance(one, c_ast.NamedInitializer):
-                at = self._designated(Place(Const(0, I64), (), kind), one.name[0])
+                at = self._number(one.name[0])
                 one = one.expr
             aggregate = isinstance(kind.element, ArrayOf | Record)
             if aggregate and not isinstance(one, c_ast.InitList | c_ast.NamedInitializer):

@@ -59,6 +59,7 @@ class File:
         self.refused: dict[str, Exception] = {}
 
     def read(self) -> Program:
+        self.refused.update(self.unit.unread)
         for external in self.unit.externals:
             resolver = Resolver(self)
             try:

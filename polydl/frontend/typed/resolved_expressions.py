@@ -101,6 +101,8 @@ class Expressions(Choices):
                 return self.value(node.exprs[-1])
             case c_ast.FuncCall():
                 return self.call(node, True)
+            case c_ast.GenericSelection():
+                return self.value(self._selected(node))
         raise NotUnderstood(f"an expression of the kind {type(node).__name__}")
 
     def effects(self, node: c_ast.Node) -> None:
@@ -279,6 +281,20 @@ class Expressions(Choices):
             case "_Alignof":
                 return Const(alignment(self._named_type(node.expr)), U64)
         raise NotUnderstood(f"the operator '{node.op}'")
+
+    def _selected(self, node: c_ast.GenericSelection) -> c_ast.Node:
+        """What `_Generic` stands for."""
+        kind = self.type_in(c_ast.ExprList([node.expr], node.coord))
+        found = None
+        for one in node.associations:
+            assert isinstance(one, c_ast.GenericAssociation), "pycparser has nothing else there"
+            if one.type is None:
+                found = found or one.expr
+            elif self.type_of(one.type) == kind:
+                return one.expr
+        if found is None:
+            raise NotUnderstood("a selection without the type")
+        return found
 
     def _named_type(self, node: c_ast.Node) -> Type:
         return self.type_of(node) if isinstance(node, c_ast.Typename) else self.type_in(node)

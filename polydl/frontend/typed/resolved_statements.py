@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pycparser import c_ast
 
+from polydl.frontend.text.chunks import DEDUCED
 from polydl.frontend.typed.core_values import (
     ArrayOf,
     Obj,
@@ -174,7 +175,7 @@ class Statements(Initialisers):
             self.type_of(node)
             return
         self.scope.names[node.name] = None  # what follows hides an outer one, understood or not
-        kind = self.type_of(node)
+        kind = self._deduced(node) or self.type_of(node)
         if isinstance(kind, Signature):
             self.scope.names[node.name] = Named(node.name, kind)
         elif "extern" in node.storage:
@@ -183,6 +184,13 @@ class Statements(Initialisers):
             self.scope.names[node.name] = self.static(node)
         else:
             self._local(node, self.completed(kind, node.init))
+
+    def _deduced(self, node: c_ast.Decl) -> Type | None:
+        """The type of what is declared with that of its first value; None of what says its type."""
+        plain = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
+        if not isinstance(plain, c_ast.IdentifierType) or plain.names != [DEDUCED] or node.init is None:
+            return None
+        return self.type_in(c_ast.ExprList([node.init], node.coord))
 
     def _external(self, node: c_ast.Decl, kind: Type) -> Obj:
         obj = Obj(self.fresh(), node.name, kind, Origin.GLOBAL, self.span(node), volatile=self.is_volatile(node))

@@ -97,7 +97,7 @@ class _Verifier:
             self._wrong(what)
 
     def _same(self, one: Type, other: Type, where: str) -> None:
-        self._check(one == other, f"{where} has type '{one}' in place of '{other}'")
+        self._check(_compatible(one, other), f"{where} has type '{one}' in place of '{other}'")
 
     # --- structure
 
@@ -311,6 +311,17 @@ class _Verifier:
             self._same(b.type, kind, f"the right side of '{op}'")
         self._check(kind.is_int or op not in _WHOLE, f"'{op}' of '{kind}'")
         self._check(value.wraps == kind.unsigned, f"'{op}' of '{kind}' wraps where its type does not, or the reverse")
+
+
+def _compatible(one: Type, other: Type) -> bool:
+    """Whether types are one, but for numbers of elements that only one of them says, or that are computed."""
+    match one, other:
+        case Pointer(a), Pointer(b):
+            return one.volatile == other.volatile and _compatible(a, b)
+        case ArrayOf(a, count), ArrayOf(b, another):
+            known = isinstance(count, Const) and isinstance(another, Const)
+            return _compatible(a, b) and (count == another or not known)
+    return one == other
 
 
 def _fits(number: int | float | complex, kind: Type) -> bool:
