@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pycparser import c_ast
 
+from polydl.base.errors import Span
 from polydl.frontend.text.chunks import DEDUCED
 from polydl.frontend.typed.core_values import (
     ArrayOf,
@@ -40,9 +41,10 @@ from polydl.frontend.typed.nodes import (
     Return,
     Store,
 )
-from polydl.frontend.typed.pure_values import ONE, bytes_of, convert
+from polydl.frontend.typed.pure_values import ONE, ZERO, arithmetic, bytes_of, chosen, convert, promoted_value
 from polydl.frontend.typed.scopes import Facts, Named
-from polydl.model.types import I64, ElementType
+from polydl.frontend.typed.switch_cases import cases_of
+from polydl.model.types import I32, I64, ElementType
 
 
 class Statements(Initialisers):
@@ -97,7 +99,9 @@ class Statements(Initialisers):
                 self.statement(node.stmt)
             case c_ast.EmptyStatement() | c_ast.Pragma() | c_ast.StaticAssert():
                 pass
-            case c_ast.Goto() | c_ast.Label() | c_ast.Switch() | c_ast.Case() | c_ast.Default():
+            case c_ast.Switch():
+                self._switch(node)
+            case c_ast.Goto() | c_ast.Label() | c_ast.Case() | c_ast.Default():
                 raise NotUnderstood(f"'{type(node).__name__.lower()}'")
             case _:
                 self.effects(node)
@@ -117,6 +121,30 @@ class Statements(Initialisers):
             if node is not None:
                 self.statement(node)
         return items
+
+    def _switch(self, node: c_ast.Switch) -> None:
+        """Choices, one in the other branch of another."""
+        cases = cases_of(node)
+        if cases is None:
+            raise NotUnderstood("'switch'")
+        value = promoted_value(self.value(node.cond), self.span(node))
+        value = value if isinstance(value, Read) else self.let(value, node)
+        chosen_by: list[tuple[Value, list[Node], Span]] = []
+        other: list[Node] = []
+        for case in cases:
+            condition: Value = ZERO
+            for label in case.labels:
+                known = convert(self.value(label), value.type, Why.USUAL, self.span(label))
+                condition = chosen(condition, ONE, arithmetic("==", value, known, self.span(label)), I32)
+            with self.block() as items, self.names():
+                self.statements(case.statements)
+            if case.default:
+                other = items
+            else:
+                chosen_by.append((condition, items, self.span(case.labels[0])))
+        for condition, items, span in reversed(chosen_by):
+            other = [If(condition, as_block(items), as_block(other), (), span)]
+        self.items += other
 
     def _loop(self, node: c_ast.For | c_ast.While | c_ast.DoWhile) -> None:
         with self.names():

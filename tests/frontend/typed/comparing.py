@@ -106,7 +106,7 @@ def _same_result(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
     if isinstance(one, Pointer):
-        return one.offset == other % (1 << 40) if one.obj is not None else other == 0
+        return (one.offset - other) % (1 << 40) == 0 if one.obj is not None else bool(other == 0)
     if isinstance(one, bytes):
         return isinstance(other, Whole) and _alike(one, other.data)
     return bool(one == other)

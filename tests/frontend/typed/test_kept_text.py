@@ -10,12 +10,12 @@ from tests.frontend.typed.comparing import opaque
 from tests.frontend.typed.reading import core_of
 
 KEPT = {
-    "int f(int n) { int a = 0; switch (n) { case 1: a = 2; break; default: a = 3; } return a; }": (
+    "int f(int n) { int a = 0; switch (n) { case 1: if (a) break; default: a = 3; } return a; }": (
         "'switch'",
         "n a",
         False,
     ),
-    "int f(int n) { for (int i = 0; i < n; i++) { switch (i) { case 1: return 4; } } return 0; }": (
+    "int f(int n) { for (int i = 0; i < n; i++) switch (i) { case 1: do { case 2: return 4; } while (1); } }": (
         "'switch'",
         "i",
         True,
@@ -60,7 +60,7 @@ def test_kept(code: str) -> None:
 
 
 def test_what_stands_beside_is_read() -> None:
-    core = core_of("int f(int n) { int a = n; switch (n) { case 1: a = 2; } return a + 1; }")
+    core = core_of("int f(int n) { int a = n; switch (n) { case 1: if (n) break; a = 2; } return a + 1; }")
     assert [type(node).__name__ for node in core.functions["f"].body.items] == ["Assign", "Opaque", "Return"]
 
 

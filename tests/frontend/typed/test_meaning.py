@@ -135,8 +135,10 @@ CASES = {
         507,
     ),
     "members of members": (
-        ("struct p { int x; struct { int y[2]; } in; union { int u; float v; }; };"
-        " int f(int n) { struct p a = {.in.y[1] = n, .u = 3, .x = 2}; return a.x * 100 + a.in.y[1] * 10 + a.u; }"),
+        (
+            "struct p { int x; struct { int y[2]; } in; union { int u; float v; }; };"
+            " int f(int n) { struct p a = {.in.y[1] = n, .u = 3, .x = 2}; return a.x * 100 + a.in.y[1] * 10 + a.u; }"
+        ),
         (7,),
         273,
     ),
@@ -150,6 +152,15 @@ CASES = {
         (3,),
         1.5,
     ),
+    "switch": (
+        (
+            "int f(int n) { int s = 0; for (int i = 0; i < n; i++) switch (i) { case 2: case 3: s += 1; break;"
+            " case 0: s += 10; default: s += 100; break; case 5: { s += 1000; continue; } case 6: return s; } return -s; }"
+        ),
+        (9,),
+        1312,
+    ),
+    "switch of a byte": ("int f(unsigned char c) { switch (c++) { case 255: return c; } return 300; }", (255,), 0),
     "compound literal": (
         "struct p { int x, y; }; int f(int n) { struct p *q = &(struct p){n, 4}; return q->x * q->y; }",
         (3,),
