@@ -311,7 +311,7 @@ def chosen(condition: Value, a: Value, b: Value, kind: Scalar) -> Value:
     """`condition ? a : b` of two values of one type without effects."""
     if isinstance(condition, Const):
         return a if condition.number else b
-    return a if a == b else Select(condition, a, b, kind)
+    return Select(condition, a, b, kind)
 
 
 def unsigned_size(value: Value) -> Value:

@@ -122,7 +122,7 @@ def run_beside(core: Program, program: CProgram, name: str, given: Sequence[Any]
     for obj in there:
         unset = None if obj.unset is None else bytes(obj.unset[: obj.size])
         mine.put(obj.address, obj.content(), unset)
-    at = {name: obj.address for name, obj in objects.items() if "." not in name}
+    at = {name.partition(".")[0]: obj.address for name, obj in objects.items()}
     passed = [_passed(value) for value in given]
     try:
         wanted = interpreter.call(program, name, list(given), memory, steps=STEPS).value

@@ -155,7 +155,8 @@ CASES = {
     "switch": (
         (
             "int f(int n) { int s = 0; for (int i = 0; i < n; i++) switch (i) { case 2: case 3: s += 1; break;"
-            " case 0: s += 10; default: s += 100; break; case 5: { s += 1000; continue; } case 6: return s; } return -s; }"
+            " case 0: s += 10; default: s += 100; break;"
+            " case 5: { s += 1000; continue; } case 6: return s; } return -s; }"
         ),
         (9,),
         1312,
