@@ -24,6 +24,7 @@ from polydl.frontend.typed.core_values import (
     Why,
 )
 from polydl.frontend.typed.emitter import Emitter, NotUnderstood
+from polydl.frontend.typed.layout_attributes import LayoutAttributes
 from polydl.frontend.typed.pure_values import alignment, convert, size
 from polydl.frontend.typed.scopes import Typedef
 from polydl.model.types import I32, I64, U32, ElementType, spelled
@@ -39,6 +40,7 @@ class TypeReader(Emitter):
     """Whether a declaration of a function is read: dimensions mean nothing there."""
     _records: dict[int, Record]
     """By their nodes: declarators behind one list of members share it."""
+    _attributes: LayoutAttributes
 
     def value(self, node: c_ast.Node) -> Value:
         """The value of an expression."""
@@ -156,7 +158,8 @@ class TypeReader(Emitter):
             self.scope.tags[node.name] = record
         if node.decls is not None:
             self._records[id(node)] = record
-            self._lay_out(record, node.decls)
+            if not self._attributes.of(node):
+                self._lay_out(record, node.decls)
         return record
 
     def _lay_out(self, record: Record, decls: list[c_ast.Node]) -> None:

@@ -12,6 +12,7 @@ from polydl.frontend.text.parse import Unit
 from polydl.frontend.typed.core_values import ArrayOf, Const, Obj, Origin, Place, Record, Signature, Type, Why
 from polydl.frontend.typed.emitter import NotUnderstood, as_block
 from polydl.frontend.typed.initialisers import element_of
+from polydl.frontend.typed.layout_attributes import LayoutAttributes
 from polydl.frontend.typed.nodes import Function, Node, Program
 from polydl.frontend.typed.pure_values import convert
 from polydl.frontend.typed.resolved_statements import Statements
@@ -25,7 +26,7 @@ class Resolver(Statements):
     def __init__(self, file: File) -> None:
         super().__init__(file.unit, file.scope, file.numbers, file.spans)
         self._file = file
-        self._records = file.records
+        self._records, self._attributes = file.records, file.attributes
         self.objects = file.objects
         self.first = file.first
 
@@ -53,6 +54,7 @@ class File:
         self.numbers = count()
         self.spans: dict[tuple[str, int, int], Span] = {}
         self.records: dict[int, Record] = {}
+        self.attributes = LayoutAttributes(unit.preprocessed.text)
         self.objects: dict[str, Obj] = {}
         self.first: list[Node] = []
         self.functions: dict[str, Function] = {}

@@ -59,6 +59,24 @@ def test_kept(code: str) -> None:
         assert texts[0].leaves is leaves
 
 
+STRUCTURES = {
+    "struct __attribute__((packed)) s { char c; float x; };": False,
+    "struct s { char c; float x; } __attribute__((__packed__));": False,
+    "struct s { char c; float x\n __attribute__((aligned(16))); };": False,
+    "#pragma pack(1)\nstruct s { char c; float x; };": False,
+    "struct s { char c; float x; };": True,
+    "float t[4] __attribute__((aligned(64))); struct s { char c; float x; };": True,
+    "struct s { char c; float x; }; struct t { int a; } __attribute__((packed));": True,
+}
+
+
+@pytest.mark.parametrize("declared", STRUCTURES)
+def test_structures_that_attributes_lay_out(declared: str) -> None:
+    core = core_of(f"{declared}\nvoid f(struct s *p) {{ p->x = 1; }}\n")
+    verify(core)
+    assert (list(opaque(core.functions["f"].body)) == []) is STRUCTURES[declared]
+
+
 def test_what_stands_beside_is_read() -> None:
     core = core_of("int f(int n) { int a = n; switch (n) { case 1: if (n) break; a = 2; } return a + 1; }")
     assert [type(node).__name__ for node in core.functions["f"].body.items] == ["Assign", "Opaque", "Return"]
