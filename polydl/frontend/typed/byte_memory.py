@@ -18,6 +18,9 @@ _APART = 40
 _OWN = 1 << 20
 """The number of the first object that is made here; callers have lower ones."""
 
+Datum = Any
+"""What the interpreter of the core computes with: an int, a float, a pointer, bytes of a structure."""
+
 
 class Undefined(Exception):
     """C says nothing of what the program does."""
@@ -112,7 +115,7 @@ def _format(kind: ElementType) -> str:
     return found
 
 
-def decoded(data: bytes, kind: Type) -> Any:
+def decoded(data: bytes, kind: Type) -> Datum:
     """The number that bytes are, or the address."""
     if isinstance(kind, Pointer):
         return int.from_bytes(data, "little")
@@ -124,7 +127,7 @@ def decoded(data: bytes, kind: Type) -> Any:
     return struct.unpack(_format(kind), data)[0]
 
 
-def encoded(value: Any, kind: Type) -> bytes:
+def encoded(value: Datum, kind: Type) -> bytes:
     if isinstance(kind, Pointer):
         return int(value % 2**64).to_bytes(8, "little")
     assert isinstance(kind, ElementType), "it is a number"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pycparser import c_ast
 
-from polydl.frontend.text.chunks import OPAQUE
+from polydl.frontend.text.chunks import FAKE_TYPES, OPAQUE
 from polydl.frontend.typed.core_values import (
     ArrayOf,
     Const,
@@ -28,9 +28,6 @@ from polydl.frontend.typed.layout_attributes import LayoutAttributes
 from polydl.frontend.typed.pure_values import alignment, convert, size
 from polydl.frontend.typed.scopes import Typedef
 from polydl.model.types import I32, I64, U32, ElementType, spelled
-
-_FAKE = "_fake_typedefs.h"
-"""Where pycparser's own headers call every type an int."""
 
 
 class TypeReader(Emitter):
@@ -207,7 +204,7 @@ class TypeReader(Emitter):
 
     def typedef(self, node: c_ast.Typedef) -> None:
         """Enter the name of a type; those of the standard mean what they mean, whatever the fake headers say."""
-        fake = node.coord is not None and str(node.coord.file).endswith(_FAKE)
+        fake = node.coord is not None and str(node.coord.file).endswith(FAKE_TYPES)
         plain = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
         fake |= isinstance(plain, c_ast.Struct) and f"struct {plain.name}" == OPAQUE[0]
         if fake and spelled(node.name) is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from polydl.base.errors import Span
 from polydl.frontend.typed import core_values as pure
 from polydl.frontend.typed import nodes as core
-from polydl.frontend.typed.byte_memory import Memory, NotRun, Undefined, Whole, decoded, encoded, rounded
+from polydl.frontend.typed.byte_memory import Datum, Memory, NotRun, Undefined, Whole, decoded, encoded, rounded
 from polydl.frontend.typed.core_values import Obj, Origin, Place, Pointer, Record, Type, Value, Var
 from polydl.frontend.typed.nodes import Block
 from polydl.frontend.typed.pure_functions import computed
@@ -28,7 +27,7 @@ class _Left:
     """How a block was left, where not by its end."""
 
     how: str
-    value: Any = None
+    value: Datum = None
 
 
 _BREAK, _CONTINUE = _Left("break"), _Left("continue")
@@ -36,7 +35,7 @@ _BREAK, _CONTINUE = _Left("break"), _Left("continue")
 
 @dataclass(slots=True)
 class _Frame:
-    values: dict[int, Any] = field(default_factory=dict)
+    values: dict[int, Datum] = field(default_factory=dict)
     """Of variables and results, and the addresses of local objects, by number."""
     objects: set[int] = field(default_factory=set)
     """The numbers of local objects."""
@@ -61,7 +60,7 @@ class Machine:
         first = [node for node in program.first.items if _object(node) in made]
         self._block(Block(tuple(first)), _Frame())
 
-    def call(self, name: str, arguments: Sequence[Any]) -> Any:
+    def call(self, name: str, arguments: Sequence[Datum]) -> Datum:
         """The result of a function: numbers, addresses, `Whole` of structures. Raises Undefined, NotRun."""
         function = self.program.functions.get(name)
         if function is None:
@@ -76,7 +75,7 @@ class Machine:
             self.memory.end(frame.values[number])
         return left.value if left is not None else None
 
-    def _library(self, name: str, arguments: Sequence[Any]) -> Any:
+    def _library(self, name: str, arguments: Sequence[Datum]) -> Datum:
         match name.removeprefix("__builtin_"), *arguments:
             case "malloc", size:
                 return self.memory.new(name, size)
@@ -90,7 +89,7 @@ class Machine:
                 return None
         raise NotRun(f"'{name}' is called")
 
-    def _undefined(self, kind: str, what: str) -> Any:
+    def _undefined(self, kind: str, what: str) -> Datum:
         raise Undefined(kind, what, self._span)
 
     # --- control
@@ -234,7 +233,7 @@ class Machine:
         found = next((name for name, at in self._code.items() if at == address), None)
         return found if found is not None else str(self._undefined("null", "a call of what is no function"))
 
-    def _load(self, place: Place, frame: _Frame) -> Any:
+    def _load(self, place: Place, frame: _Frame) -> Datum:
         address = self._address(place, frame, access=True)
         kind = place.type
         self._aligned(address, kind)
@@ -245,7 +244,7 @@ class Machine:
             self._undefined("uninitialised", "memory is read before it has a value")
         return decoded(data.data, kind)
 
-    def _store(self, place: Place, value: Any, frame: _Frame) -> None:
+    def _store(self, place: Place, value: Datum, frame: _Frame) -> None:
         address = self._address(place, frame, access=True)
         self._aligned(address, place.type)
         whole = value if isinstance(value, Whole) else Whole(encoded(value, place.type))
@@ -257,7 +256,7 @@ class Machine:
 
     # --- values
 
-    def _value(self, value: Value, frame: _Frame) -> Any:
+    def _value(self, value: Value, frame: _Frame) -> Datum:
         match value:
             case pure.Const(number):
                 return number
@@ -286,7 +285,7 @@ class Machine:
             case pure.Pure(function, arguments):
                 return computed(function, [self._value(one, frame) for one in arguments], self._span)
 
-    def _fitting(self, number: Any, kind: ElementType, wraps: bool) -> Any:
+    def _fitting(self, number: Datum, kind: ElementType, wraps: bool) -> Datum:
         if not kind.is_int:
             return number
         if wraps:
@@ -295,7 +294,7 @@ class Machine:
             self._undefined("overflow", f"{number} does not fit in '{kind}'")
         return number
 
-    def _binary(self, value: pure.Bin, a: Any, b: Any) -> Any:
+    def _binary(self, value: pure.Bin, a: Datum, b: Datum) -> Datum:
         op, kind = value.op, value.a.type
         if op in COMPARISONS:
             if isinstance(kind, Pointer) and op not in ("==", "!=") and not self.memory.together(a, b):
@@ -310,7 +309,7 @@ class Machine:
             return self._undefined("division" if op in ("/", "%") else "shift", f"{a} {op} {b}")
         return self._fitting(result, value.type, value.wraps)
 
-    def _converted(self, number: Any, source: Type, kind: Type) -> Any:
+    def _converted(self, number: Datum, source: Type, kind: Type) -> Datum:
         if isinstance(kind, Pointer) or isinstance(source, Pointer):
             return number if not isinstance(kind, ElementType) else wrapped(number, kind)
         assert isinstance(kind, ElementType)
@@ -325,7 +324,7 @@ class Machine:
         return int(number)
 
 
-def _compared(op: str, a: Any, b: Any) -> bool:
+def _compared(op: str, a: Datum, b: Datum) -> bool:
     match op:
         case "<":
             return bool(a < b)

@@ -6,10 +6,9 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 from polydl.base.errors import Span
-from polydl.frontend.typed.byte_memory import NotRun, Undefined
+from polydl.frontend.typed.byte_memory import Datum, NotRun, Undefined
 from polydl.model.functions import function_called, parameters_of, result_of
 from polydl.model.types import F32, F64, I32, I64, U32, U64, ElementType
 
@@ -35,7 +34,7 @@ class _Own:
 
 
 @cache
-def _computing(name: str) -> tuple[Callable[..., Any], ElementType | None]:
+def _computing(name: str) -> tuple[Callable[..., Datum], ElementType | None]:
     """What computes a function, and the integer type that its magnitude has to fit."""
     row = function_called(name)
     assert row is not None, "it is of the table"
@@ -53,7 +52,7 @@ def _computing(name: str) -> tuple[Callable[..., Any], ElementType | None]:
     return found, None
 
 
-def computed(name: str, arguments: Sequence[Any], span: Span) -> Any:
+def computed(name: str, arguments: Sequence[Datum], span: Span) -> Datum:
     """The value of a call. Raises NotRun, Undefined."""
     function, fits = _computing(name)
     value = function(*arguments)
