@@ -265,7 +265,7 @@ class Scope:
 
 
 def _is_standard(node: c_ast.Typedef) -> bool:
-    """Whether a type that is known by its name is declared as something else than it is: in the fake headers as int, and
+    """Whether a type that is known by its name is declared as another one than it is: in the fake headers as int, and
     as a structure where polydl.h or the parser stand in for compilers that do not have it."""
     fake = node.coord is not None and str(node.coord.file).endswith(FAKE_TYPES)
     inner = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
