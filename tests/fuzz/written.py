@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.effort import Effort
-from polydl.base.errors import InputError, PolyDLError, ToolchainError
+from polydl.base.errors import InputError, PolyDLError
 from polydl.lower.splice import splice
 from polydl.options import Options
 from polydl.pipeline import load_sized, optimize, rank, with_fused
@@ -103,7 +103,7 @@ def texts_of(program: Program, mark: str, path: Path, number: int, only: str = "
             texts.append(Text(f"first choice, sizes {given or 'any'}, threads={threads}", done.text, given))
         if rng.random() < 0.35 and not only.startswith("first"):
             texts += _variant(path, options, tuned, rng)
-    except (InputError, ToolchainError) as error:
+    except InputError as error:
         raise Refused(str(error)) from error
     return texts
 
