@@ -23,10 +23,9 @@
 #include <unistd.h>
 
 enum { SOURCE, OUTPUT, UPWARD, DOWNWARD, SIDES };
-enum { MEMORY, GLOBAL };
 
 struct object {
-    int64_t kind, bytes, data, at_end, relocations, number; /* number: of a global; relocations: words in the file */
+    int64_t bytes, data, at_end, relocations; /* relocations: words in the file */
     int64_t results[SIDES];
 };
 struct relocation {
@@ -78,14 +77,7 @@ static void run(void *library, struct call *call, int side)
     struct object *objects = (struct object *)(job + call->first_object);
     char **places = calloc(call->objects, sizeof *places);
     for (int64_t k = 0; k < call->objects; k++) {
-        if (objects[k].kind == GLOBAL) {
-            snprintf(name, sizeof name, "polydl_check_global_%d", (int)objects[k].number);
-            char *(*where)(void) = (char *(*)(void))dlsym(library, name);
-            if (where == NULL) end("a global is not there");
-            places[k] = where();
-        } else {
-            places[k] = memory_for(&objects[k]);
-        }
+        places[k] = memory_for(&objects[k]);
         memcpy(places[k], job + objects[k].data, objects[k].bytes);
     }
     for (int64_t k = 0; k < call->objects; k++) {
@@ -105,7 +97,7 @@ static void run(void *library, struct call *call, int side)
     struct outcome *outcome = &call->outcomes[side];
     outcome->flags = (fetestexcept(FE_INEXACT) ? 1 : 0) | (fetestexcept(FE_OVERFLOW) ? 2 : 0);
     for (int64_t k = 0; k < call->objects; k++) {
-        if (objects[k].kind == MEMORY && beside(&objects[k], places[k])) outcome->damaged = 1 + k;
+        if (beside(&objects[k], places[k])) outcome->damaged = 1 + k;
         memcpy(job + objects[k].results[side], places[k], objects[k].bytes);
     }
     outcome->ran = 1;

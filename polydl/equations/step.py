@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from polydl.base.errors import QuotaExceeded
 from polydl.equations.equality import Instances, check
 from polydl.model import isl
 from polydl.model.isl import quota
@@ -99,9 +100,12 @@ class Step:
     """What the check said, once it was asked."""
 
     def broken(self) -> str | None:
-        """See `Rewrite.broken`."""
+        """See `Rewrite.broken`; also where the check takes isl too long."""
         if not self._why:
-            self._why.append(self.rewrite.broken(self.before, self.after))
+            try:
+                self._why.append(self.rewrite.broken(self.before, self.after))
+            except QuotaExceeded as error:
+                self._why.append(error.reason)
         return self._why[0]
 
     def __str__(self) -> str:

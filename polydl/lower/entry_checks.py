@@ -89,7 +89,9 @@ def entry_checks(scop: Scop) -> tuple[tuple[EntryCheck, ...], tuple[str, ...]]:
     own = Helpers(f"{names.prefix}long_", set())
     ranges = _Ranges(scop, FromIsl(own, lambda name: f"(long){name}"))
     for pair in scop.apart:
-        asked = (_apart(names, *two) for two in product(*(ranges.of(scop.arrays[name]) for name in pair)))
+        asked = [_apart(names, *two) for two in product(*(ranges.of(scop.arrays[name]) for name in pair))]
+        if not asked:
+            continue  # with these sizes one of them is not touched
         both = " and ".join(f"'{shown(scop, name)}'" for name in pair)
         checks.append(EntryCheck(" && ".join(asked), f"whether {both} overlap", f"{both} overlap"))
     if scop.apart:

@@ -51,8 +51,6 @@ class Block:
     data: bytes
     pointers: tuple[tuple[int, int, int], ...] = ()
     """(offset in it, number of the object pointed to, offset there); object -1: the null pointer."""
-    number: int | None = None
-    """Of a global of the units, `polydl_check_global_NUMBER()` its address; None: memory of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def _not_linked(missing: re.Match[str]) -> str:
 _HEAD = struct.Struct("<2q")
 _OUTCOME = struct.Struct("<4q480s")
 _CALL = struct.Struct("<4q")
-_OBJECT = struct.Struct(f"<6q{len(Side)}q")
+_OBJECT = struct.Struct(f"<4q{len(Side)}q")
 _CALL_BYTES = _CALL.size + len(Side) * _OUTCOME.size
 
 
@@ -191,10 +189,7 @@ def _write(job: Path, calls: Sequence[Call]) -> list[list[list[int]]]:
             length = -(-len(one.data) // 16) * 16
             results = [results_at + length * side for side in Side]
             results_at += length * len(Side)
-            kind = 0 if one.number is None else 1
-            records.append(
-                _OBJECT.pack(kind, len(one.data), put(one.data), call.at_end, put(words), one.number or 0, *results)
-            )
+            records.append(_OBJECT.pack(len(one.data), put(one.data), call.at_end, put(words), *results))
             places.append(results)
         first = put(b"".join(records))
         outcomes = bytes(len(Side) * _OUTCOME.size)

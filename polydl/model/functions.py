@@ -95,6 +95,8 @@ class Function:
     word: str = ""
     """Behind `polydl_f32_` the name of the function from vectors of floats to vectors of ints that gives the same below
     2^31; with `_wide` behind it, the one that gives the lower 32 bits of any (templates/row_narrow.c.j2)."""
+    last: ElementType | None = None
+    """Type of its last parameter, where it is not that of the others."""
     inline: str = ""
     """A C expression in a and b that gives the same, which compilers can vectorise; empty: the function itself is
     called."""
@@ -152,7 +154,7 @@ FUNCTIONS: tuple[Function, ...] = (
              inline="(a < b) || (b != b) ? a : b"),
     Function("fmod", arity=2),
     Function("hypot", arity=2, libmvec=(2, 35)),
-    Function("ldexp", arity=2),
+    Function("ldexp", arity=2, last=I32),
     Function("lgamma", effect="sets signgam"),
     Function("log", libmvec=(2, 22), vector=_logarithm("log")),
     Function("log10", libmvec=(2, 35), vector=_logarithm("log10")),
@@ -242,3 +244,20 @@ def function_of(name: str) -> Function | None:
 def function_called(name: str) -> Function | None:
     """The row of a function by any name that it is called by; None for any other name."""
     return _spelled(FUNCTIONS).get(name)
+
+
+def parameters_of(name: str) -> tuple[ElementType | None, ...]:
+    """Types of the parameters of a function by any name that it is called by, to which C converts what it is given;
+    None: a macro that takes numbers as they are."""
+    row = _spelled(FUNCTIONS)[name]
+    result = row.spellings[name]
+    one: ElementType | None = result if row.bits_of is None else row.bits_of
+    if row.names is _CLASS and not row.magnitude:
+        one = None
+    elif row.names is _BITS:
+        one = U64 if name.endswith("l") else U32
+    elif row.names is _LONG:
+        one = F32 if name == row.of(F32) else F64
+    elif row.names is _PART:
+        one = C64 if result is F32 else C128
+    return (one,) * (row.arity - 1) + (row.last or one,)

@@ -57,7 +57,8 @@ class Calls(Expressions):
             found = self.scope.symbol(name)
             if found is None or isinstance(found, Named):
                 if self.defined(name):
-                    assert isinstance(found, Named)
+                    if found is None:
+                        raise self.refuse(f"a call of '{name}', whose declaration is not understood", node)
                     values = self._arguments(found.type, arguments, node)
                     return self._result(f"F[{name!r}]({self._listed(values)})", found.type, values, node, used)
                 special = self._special(name.removeprefix("__builtin_"), arguments, node)

@@ -340,6 +340,8 @@ class Expressions(Places):
 
     def _of_Cast(self, node: c_ast.Cast) -> Value:  # noqa: N802
         kind = self.type_of(node.to_type)
+        if isinstance(kind, Void) and isinstance(node.expr, c_ast.ID):
+            return self.nothing()  # `(void)x` keeps compilers silent: no compiler reads x for it
         value = self.value(node.expr)
         if isinstance(kind, PointerTo) and isinstance(value.type, PointerTo):
             return replace(value, type=unconstrained(kind, kind.target))

@@ -158,15 +158,16 @@ def kept_as_written(scop: Scop, statement: Statement) -> str | None:
 
 
 def _held(steps: Iterator[Step], refused: list[str]) -> list[Step]:
-    """The steps before the first one whose check fails; the reason of the failure is added to `refused`."""
+    """The steps before the first one whose check fails, or which takes isl too long to find; why is added to
+    `refused`."""
     held: list[Step] = []
-    for step in steps:
-        try:
+    try:
+        for step in steps:
             why = step.broken()
-        except QuotaExceeded as error:
-            why = error.reason
-        if why is not None:
-            refused.append(f"not rewritten: {step}: {why}")
-            break
-        held.append(step)
+            if why is not None:
+                refused.append(f"not rewritten: {step}: {why}")
+                break
+            held.append(step)
+    except QuotaExceeded as error:
+        refused.append(f"not rewritten further: {error.reason}")
     return held

@@ -139,4 +139,8 @@ def with_sizes(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
     if symbolic is not None and takes_sizes(symbolic, wanted):
         return tuned_for(symbolic, wanted)
     program = load(scop.source.path, o, sizes=wanted)
-    return next(s for s in program.scops if s.region.start == scop.region.start)
+    found = next((s for s in program.scops if s.region.start == scop.region.start), None)
+    if found is None:
+        given = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+        raise InputError(f"'{scop.function}' has loops that are not taken with {given}", scop.span)
+    return found

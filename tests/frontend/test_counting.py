@@ -52,6 +52,9 @@ HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
         ),
         ("int i = 0; while (i < n) { i++; y[i] = 1; }", "[n] -> { S0[i_index] : 0 <= i_index < n }"),
         ("for (int i = 0; i < n;) { i++; y[i] = 1; }", "[n] -> { S0[i_index] : 0 <= i_index < n }"),
+        ("for (unsigned i = 63; i < 64; --i) y[i] = 1;", "{ S0[i] : 0 <= i < 64 }"),
+        ("for (unsigned i = 63; i < u; --i) y[i] = 1;", "[u] -> { S0[i] : 0 <= i < 64 and u > 63 }"),
+        ("for (unsigned long i = 63; 64 > i; i--) y[i] = 1;", "{ S0[i] : 0 <= i < 64 }"),
     ],
 )
 def test_loops_that_count(tmp_path: Path, body: str, domain: str) -> None:

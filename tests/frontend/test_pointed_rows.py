@@ -71,7 +71,7 @@ def test_a_row_that_the_function_points_to_is_not_taken_for_another_array(tmp_pa
         ("for (int i = 0; i < 6; i++) A[c[i]][0] = 0;", "data choose an element of 'A'"),
         ("for (int i = 0; i < 6; i++) A[i][0] = B[c[i]][0];", "data choose an element of 'B'"),
         ("for (int i = 0; i < 6; i++) A[i][0] = A[i][i - 1];", "may be below 0 of 'A'"),
-        ("for (int i = 0; i < 6; i++) A[i] = A[i + 1];", "has 2 dimensions but 1 subscript"),
+        ("for (int i = 0; i < 6; i++) A[i] = A[i + 1];", "a row of 'A' is used as a whole"),
         ("for (int i = 0; i < n; i++) A[i][0] = 0;", "no element is reached of 'A'"),
     ],
 )

@@ -21,7 +21,7 @@ from tests.fuzz.parts import Program
 from tests.fuzz.read import MISREAD, misread
 from tests.fuzz.reduction import reduced
 from tests.fuzz.whole_programs import program
-from tests.fuzz.written import REFERENCE, Fault, Member, Refused, cases_of, checked, compiled, texts_of
+from tests.fuzz.written import BESIDE, REFERENCE, Differs, Fault, Member, Refused, cases_of, checked, compiled, texts_of
 
 BATCH = 16
 """Programs that are compiled as one file."""
@@ -89,6 +89,8 @@ def batch(
                 faults.append((seed, fault))
         except Refused as error:
             tally.refused[_reason(str(error))] += 1
+        except Differs as error:
+            faults.append((seed, Fault(BESIDE, "first choice", str(error))))
         except Exception:  # noqa: BLE001  (finding these is the purpose; each is reported)
             faults.append((seed, Fault("traceback", "reading or writing", traceback.format_exc(limit=-3))))
     if not members:
@@ -121,10 +123,12 @@ def again(made: Program, seed: int, folder: Path, fault: Fault) -> Fault | None:
         texts = texts_of(made, "_0", folder / "shrunk.c", seed, fault.how)
     except Refused:
         return None
+    except Differs as error:
+        return Fault(BESIDE, fault.how, str(error)) if fault.kind == BESIDE else None
     except Exception:  # noqa: BLE001
         there = Fault("traceback", fault.how, traceback.format_exc(limit=-3))
         return there if fault.kind == "traceback" else None
-    if fault.kind == "traceback" or not texts:
+    if fault.kind in ("traceback", BESIDE) or not texts:
         return None
     for _, _, verdict in checked([Member(made, seed, "_0", texts)], folder):
         if isinstance(verdict, Fault) and verdict.kind == fault.kind:

@@ -246,3 +246,18 @@ def test_what_has_no_end_that_is_known_stays_assumed(tmp_path: Path) -> None:
 def test_numbers_of_bytes_cannot_overflow(terms: dict[tuple[str, ...], int], text: str) -> None:
     """An `int` is never added to, or multiplied by, another one."""
     assert in_bytes(terms, "s") == text
+
+
+def test_what_is_not_touched_with_the_tuned_sizes_is_not_asked_for() -> None:
+    source = """
+void f(int n, const int *c, int *d, float *a, const float *b)
+{
+    for (int i = 0; i < n; i++) {
+        a[i] = 2 * b[i];
+        if (i > 40) d[i] = c[i];
+    }
+}
+"""
+    found = polydl.optimize(source, run=False, sizes={"n": 33}, space="small", budget=2)
+    assert found.text.count("polydl_apart(") and "&& )" not in found.text
+    assert found.checked.calls and not found.checked.faults

@@ -217,3 +217,19 @@ def test_code_for_another_machine_is_interpreted() -> None:
     )
     assert "polydl_" in found.text and found.checked.calls > 10
     assert not found.checked.faults and not found.checked.not_called
+
+
+def test_sizes_with_which_loops_are_not_taken_are_left_out() -> None:
+    """From n = 32769 on `j` leaves the range of its type, so that the first loops are none of polydl's."""
+    source = """
+void f(unsigned n, int *restrict a)
+{
+    for (int i = 0; i < n; i++)
+        for (short j = 0; j < n; j++)
+            a[(j + 1) % n] = i;
+    for (int i = 0; i < n; i++)
+        a[i] = a[i] + 1;
+}
+"""
+    found = polydl.optimize(source, run=False, sizes={"n": 32767}, space="small", budget=2)
+    assert found.checked.calls and not found.checked.faults

@@ -14,7 +14,7 @@ from polydl.dependences.scalars import users
 from polydl.equations.equality import check
 from polydl.equations.step import Rewrite, Step
 from polydl.model.expr import Const
-from polydl.model.isl import coordinates, domain_named, range_named
+from polydl.model.isl import coordinates, domain_named, quota, range_named
 from polydl.model.scop import Access, Assignment, Scop, Statement
 from polydl.model.time import map_from_affs
 from polydl.rewrite.canonical import canonical
@@ -223,3 +223,19 @@ def test_a_rewrite_that_does_not_hold_is_not_made(tmp_path: Path, monkeypatch: p
     (why,) = found.refused
     assert why.startswith("not rewritten: w holds 2 values one after the other")
     assert why.endswith(": for a test")
+
+
+def test_a_rewrite_whose_check_takes_too_long_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nest = "for (int i = 0; i < 8; i++) { w = A[i][0]; d[i] += w * w; }"
+    scop = scop_of(tmp_path, f"#pragma polydl dead(w)\n{nest}\n{nest}", "double w = 0;")
+
+    def endless(self: Rewrite, before: Scop, after: Scop) -> str | None:
+        with quota("the check", 1):
+            return unlimited(self, before, after)
+
+    unlimited = Lives.broken
+    monkeypatch.setattr(Lives, "broken", endless)
+    found = canonical(scop)
+    assert found.scop is scop
+    (why,) = found.refused
+    assert "the check needs more than 1 isl operations" in why

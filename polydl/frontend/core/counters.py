@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -16,6 +16,7 @@ from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number, symbol, tidy
 from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
+from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions
 from polydl.frontend.text.places import Places
@@ -191,7 +192,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
     for a bound that data decide.
     """
     variable, step, places = counter.variable, counter.step, state.places
-    at = symbol_aff(variable)
+    at, wraps_below = symbol_aff(variable), False
     state.loops.append((SourceLoop(variable, step < 0), counter.ctype))
     try:
         try:
@@ -199,7 +200,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
         except NotAffine as error:
             if error.data:
                 raise
-            raise _not_affine(places, error, counter.start_node) from None
+            raise _not_affine(places, error, counter.start_node, counter) from None
         asked = seen.subtract(begin) if counter.loop.once else seen
         holds, wraps = _condition(counter, asked, state, endless=True)
         if counter.loop.once:
@@ -211,6 +212,8 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             stops = seen.subtract(holds)
             endless = where.subtract(isl.some_values(stops, [variable]))
             endless = endless.intersect(isl.some_values(seen.intersect(begin), [variable]))
+            if wraps_below := not endless.is_empty() and _wraps_below(counter):
+                endless = endless.intersect(_behind_zero(counter, where, state))
             if not endless.is_empty():
                 raise places.error(
                     f"the loop over '{counter.judged}' may never end",
@@ -223,7 +226,8 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = isl.rename_parameter(stops, variable, _EARLIER)
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
-        _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
+        if not wraps_below:
+            _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
         if wraps:  # it must not for those that are reached
             before = isl.rename_parameter(result, variable, _EARLIER)
             before = before.intersect(at.eq_set(symbol_aff(_EARLIER).add(constant_aff(step))))
@@ -232,6 +236,24 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
     finally:
         state.loops.pop()
     return tidy(result)
+
+
+def _wraps_below(counter: Counter) -> bool:
+    """Whether a loop counts down to 0 and then wraps around to the greatest value of its type, which nobody sees."""
+    own = any(isinstance(part, c_ast.Decl) and part.name == counter.variable for part in counter.loop.first)
+    return own and counter.ctype.unsigned and counter.step == -1 and counter.shift == 0
+
+
+def _behind_zero(counter: Counter, where: isl.Set, state: State) -> isl.Set:
+    """Where the condition of such a loop still holds of the value behind 0. Raises InputError, NotAffine."""
+    greatest = c_ast.Constant(counter.ctype.c, f"{counter.ctype.maximum}ul", counter.condition.coord)
+    there = replace(counter, condition=replaced(counter.condition, {counter.variable: greatest}))
+    holds = _condition(there, where, state)[0]
+    for name in isl.parameters(holds):
+        known = state.scope.find(name)
+        if known is not None and known.integer is not None:
+            holds = holds.intersect(own_range(name, known.integer))
+    return holds
 
 
 def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool = False) -> tuple[isl.Set, bool]:
@@ -244,7 +266,7 @@ def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool 
     except NotAffine as error:
         if error.data:
             raise
-        raise _not_affine(state.places, error, counter.condition) from None
+        raise _not_affine(state.places, error, counter.condition, counter) from None
     finally:
         state.wrapped_ahead = None
 
@@ -319,7 +341,15 @@ def polynomial(of: isl.PwAff) -> Poly | None:
     return isl.parameter_terms(found[0][1])
 
 
-def _not_affine(places: Places, error: NotAffine, node: Node) -> InputError:
+def _not_affine(places: Places, error: NotAffine, node: Node, counter: Counter) -> InputError:
+    own = counter.judged
+    if own in error.multiplied:
+        return places.error(
+            f"the loop bound is not affine: it multiplies the loop's own variable '{own}'",
+            node,
+            f"compute in front of the loop where it ends, and compare '{own}' with that",
+            topic=error.topic,
+        )
     place = error.node if getattr(error.node, "coord", None) is not None else node
     hint = error.hint or "a loop bound may use outer loop variables, parameters and constants, min and max"
     return places.error(f"the loop bound is not affine: {error.why}", place, hint, topic=error.topic)

@@ -11,7 +11,7 @@ the range of its type (integer_ranges.py).
 from __future__ import annotations
 
 import ast as python_ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -42,6 +42,7 @@ class NotAffine(Exception):
         hint: str | None = None,
         topic: str | None = None,
         wraps: bool = False,
+        multiplied: Sequence[str] = (),
     ) -> None:
         super().__init__(why)
         self.why = why
@@ -50,6 +51,8 @@ class NotAffine(Exception):
         """It reads memory that the program writes or that is not an integer."""
         self.wraps = wraps
         """An integer in it may wrap around: C computes it all the same."""
+        self.multiplied = multiplied
+        """Variables that it multiplies with each other."""
         self.hint = hint
         self.topic = topic or ("depends-on-data" if data else "not-affine")
 
@@ -216,9 +219,8 @@ class Evaluator:
             names = sorted({name for monomial in value.poly or {} if len(monomial) > 1 for name in monomial})
             names = [name for name in names if name not in value.parts]
             what = " and ".join(f"'{name}'" for name in names) or "variables"
-            raise NotAffine(
-                f"it multiplies {what}", node, hint="give sizes to parameters with -D or --size, or use a 2-D array"
-            )
+            hint = "give sizes to parameters with -D or --size, or use a 2-D array"
+            raise NotAffine(f"it multiplies {what}", node, hint=hint, multiplied=names)
         return value.pw
 
     def value(self, node: Node, where: isl.Set) -> Value:

@@ -46,6 +46,13 @@ class Elements:
             raise self.places.error(
                 f"a structure of '{symbol.shown}' is used as a whole", node, "name its members", topic="struct-members"
             )
+        if symbol.of_rows and len(subscripts) == expected - 1:
+            raise self.places.error(
+                f"a row of '{symbol.name}' is used as a whole: which rows its pointers lead to is taken to stay",
+                node,
+                "exchange rows in front of the loops or behind them, or their elements in a loop",
+                topic="pointers",
+            )
         if len(subscripts) != expected:
             raise self.places.error(
                 f"'{symbol.name}' has {expected} dimension{'s' * (expected != 1)} but {len(subscripts)} "

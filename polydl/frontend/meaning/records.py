@@ -15,7 +15,7 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.meaning.ctypes import CType, named
 from polydl.frontend.meaning.symbols import Scope
-from polydl.model.types import I32, ElementType, spelled
+from polydl.model.types import I32, ElementType
 
 _POINTER = 8
 _MOST_TYPEDEFS = 64
@@ -64,7 +64,7 @@ class Records:
         for _ in range(_MOST_TYPEDEFS):
             if isinstance(node, (c_ast.TypeDecl, c_ast.Typename, c_ast.Decl)):
                 node = node.type
-            elif isinstance(node, c_ast.IdentifierType) and len(node.names) == 1 and spelled(node.names[0]) is None:
+            elif isinstance(node, c_ast.IdentifierType) and len(node.names) == 1:
                 typedef = self.scope.find_typedef(node.names[0])
                 if typedef is None:
                     return node
@@ -138,7 +138,7 @@ class Records:
         """The type of a scalar."""
         found = self.peeled(node)
         if isinstance(found, c_ast.Enum):
-            return I32
+            return self.scope.enumeration(found)
         if isinstance(found, c_ast.IdentifierType):
             return named(" ".join(name for name in found.names if name not in ("const", "volatile")))
         return named(type(found).__name__.lower())

@@ -10,9 +10,9 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
-from polydl.frontend.text.chunks import OPAQUE
+from polydl.frontend.text.chunks import FAKE_TYPES, OPAQUE
 from polydl.model.scop import Members, Storage
-from polydl.model.types import I32, ElementType, spelled
+from polydl.model.types import I32, U32, ElementType, spelled
 
 _MAX_TYPEDEF_DEPTH = 64
 
@@ -122,11 +122,14 @@ class Scope:
         self.typedefs: dict[str, Node] = {}
         self.tags: dict[str, c_ast.Struct | c_ast.Union] = {}
         """Structures and unions by their tag -> the node with the members."""
+        self.enumerations: dict[str, ElementType] = {}
+        """By tag what objects of them are."""
 
     def copy(self) -> Scope:
         """The names that are visible now: what is declared later does not show in the copy."""
         made = Scope(self.outer)
         made.symbols, made.typedefs, made.tags = dict(self.symbols), dict(self.typedefs), dict(self.tags)
+        made.enumerations = dict(self.enumerations)
         return made
 
     @property
@@ -155,7 +158,8 @@ class Scope:
         """Enter a declaration (Decl, Typedef, enum); gives the object declared, if it is one."""
         if isinstance(node, c_ast.Typedef):
             self.enumerators(node.type, evaluate)
-            self.typedefs[node.name] = node.type
+            if not _is_standard(node):
+                self.typedefs[node.name] = node.type
             return None
         if not isinstance(node, c_ast.Decl):
             return None
@@ -206,6 +210,18 @@ class Scope:
                 enumerator.name, I32, (), Storage.GLOBAL, enumerator, True, value=following
             )
             following = None if following is None else following + 1
+        if node.name is not None:
+            self.enumerations[node.name] = self.enumeration(node)
+
+    def enumeration(self, node: c_ast.Enum) -> ElementType:
+        """What objects of an enumeration are to gcc and clang: unsigned where no constant is negative. (The constants
+        are of type int.)"""
+        if node.values is None:
+            known = (scope.enumerations.get(node.name or "") for scope in self._outwards())
+            return next((one for one in known if one is not None), U32)
+        constants = (self.find(one.name) for one in node.values.enumerators if isinstance(one, c_ast.Enumerator))
+        values = [None if one is None else one.value for one in constants]
+        return I32 if any(value is None or value < 0 for value in values) else U32
 
     def arithmetic(self, node: Node) -> ElementType | None:
         """The type that a type node describes, where that is one of the table; None for others."""
@@ -232,7 +248,7 @@ class Scope:
             node = node.type
         if isinstance(node, c_ast.IdentifierType):
             names = [name for name in node.names if name not in ("const", "volatile")]
-            if len(names) == 1 and spelled(names[0]) is None:
+            if len(names) == 1:
                 typedef = self.find_typedef(names[0])
                 if typedef is not None:
                     ctype, inner, inner_const, function = self.resolve(typedef, depth + 1)
@@ -241,11 +257,19 @@ class Scope:
                     return ctype, (*levels, *inner), const or inner_const, function
             return named(" ".join(names)), tuple(levels), const, False
         if isinstance(node, c_ast.Enum):
-            return I32, tuple(levels), const, False
+            return self.enumeration(node), tuple(levels), const, False
         kind = type(node).__name__.lower()
         if isinstance(node, c_ast.TypeOf):
             return OtherType(text_of(node)), tuple(levels), const, False
         return OtherType(f"{kind} {getattr(node, 'name', None) or '?'}"), tuple(levels), const, False
+
+
+def _is_standard(node: c_ast.Typedef) -> bool:
+    """Whether a type that is known by its name is declared as another one than it is: in the fake headers as int, and
+    as a structure where polydl.h or the parser stand in for compilers that do not have it."""
+    fake = node.coord is not None and str(node.coord.file).endswith(FAKE_TYPES)
+    inner = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
+    return spelled(node.name) is not None and (fake or isinstance(inner, c_ast.Struct))
 
 
 def nodes(root: Node, left_out: Callable[[Node], bool] | None = None) -> Iterator[Node]:

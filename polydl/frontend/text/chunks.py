@@ -35,6 +35,8 @@ _WITH_PARENTHESES = frozenset({"__attribute__", "__attribute", "__declspec"})
 _ASM = frozenset({"asm", "__asm", "__asm__"})
 DEDUCED = "__auto_type"
 """GNU C's type of what a variable is initialised with."""
+FAKE_TYPES = "_fake_typedefs.h"
+"""The end of the name of the file in which pycparser's fake headers declare types, all of them as int."""
 _OPAQUE = [
     F16.c,
     BF16.c,
