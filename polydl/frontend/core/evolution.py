@@ -50,7 +50,7 @@ Known = tuple[Value, Node | None] | None
 class Evolutions:
     """What an iteration of a loop does to the integers that it changes.
 
-    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }        each: k -> 2;  later: t -> k + 2
+    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  later: t -> k + 2
     """
 
     each: dict[str, Value] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class Evolutions:
     """Wrap-around variables -> their value at the end of an iteration, a function of the induction variables and of
     wrap-around variables in front of them in this dictionary, as they are where the iteration begins (`BEGIN`)."""
     doubtful: set[str] = field(default_factory=set)
-    """Conditional recurrences: those of `each` whose step is right only if a loop inside runs at least once. They may be
-    used in that loop and nowhere else."""
+    """Conditional recurrences: those of `each` whose step is right only if a loop inside runs at least once. They may
+    be used in that loop and nowhere else."""
 
 
 def evolutions(loop: Loop, state: State) -> Evolutions:
