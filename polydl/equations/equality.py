@@ -315,8 +315,11 @@ class _Comparison:
         return same
 
     def _place(self, made: Made, pair: _Pair | None = None) -> str:
-        """The array before that a value is in, of a statement that may store in several; of others one need not know.
-        `pair`: of a value of the program after, for the names that its arrays had."""
+        """Where a value was stored, for a message: " in A"; "" of a statement that stores in one array only.
+
+        The array is named as the program before the rewrite named it. For a value of the program after, `pair` says
+        which statements correspond: the array is then that of the corresponding access of the statement before.
+        """
         assert made.writer is not None
         if not made.program.is_opaque(made.writer):
             return ""

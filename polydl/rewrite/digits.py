@@ -133,7 +133,12 @@ def _divides(scop: Scop, loop: Loop, number: int) -> bool:
 
 
 def _alike(scop: Scop, loops: Collection[Loop]) -> list[Loop]:
-    """Loops with those that are a subscript of an array where one of them is it, too, and so on."""
+    """`loops` and every loop that runs through the same dimension of an array, transitively.
+
+    With `for (h …) Q[h]` in `loops`, a loop `for (g …) Q[g]` of another nest joins, and then the loops that share a
+    dimension of some array with that one: nests that are to be fused need loops of one form. Only subscripts that are a
+    loop variable alone connect loops, `Q[h + 1]` does not.
+    """
     subscripts: dict[tuple[str, int], set[Loop]] = {}
     for s in scop.statements:
         for access in s.accesses:

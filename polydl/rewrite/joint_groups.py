@@ -247,8 +247,12 @@ class _Iteration:
         return {name: one for name, one in left.items() if name in read_before}
 
     def _between(self, s: Statement, now: Mapping[str, Expr], dependent: set[str], before: set[str]) -> Expr | None:
-        """What a statement stores that is none of a group, as `_tree`; None where the loop changes what that reads
-        elsewhere, which is not read again later, or data choose it."""
+        """What a statement computes that is an input of a group's states, as an expression in leaves and states.
+
+        In `t = x[i] * w[i]; s += t; q += t * t;` the group is s and q, and t's value x[i] * w[i] is substituted where
+        they read t. None if that is not the same later on: the value reads an array that the loop writes, or an element
+        that data choose.
+        """
         try:
             value = self._tree(s, now, dependent, before)
         except NoAlgebra:

@@ -312,8 +312,15 @@ def only_read(statements: Sequence[Statement], name: str) -> bool:
 
 
 def values_of_extremes(scop: Scop) -> Iterator[Step]:
-    """Substitute the scalars that only the search for one extreme reads, and what is kept of its last: such a search
-    has no parts of its result, and tests many values at once where none is on the way. Raises QuotaExceeded."""
+    """Forward substitution of scalars that nothing but one search for an extreme reads.
+
+        before:    v = a[i] - b[i];  if (v >= m) { m = v; at = i; }
+        after:     if (a[i] - b[i] >= m) { m = a[i] - b[i]; at = i; }
+
+    Only for searches that keep the last of equal extremes (`>=`): their results are not computed in parts, and without
+    the scalar a vector of values is compared at once, with nothing to store as long as none is greater. Raises
+    QuotaExceeded.
+    """
 
     def made(scop: Scop, name: str) -> Step | None:
         first, *reading = users(scop, name)

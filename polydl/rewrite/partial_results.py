@@ -209,7 +209,12 @@ def piece_length(trips: int, least: int) -> int:
 
 
 def _rounds(scop: Scop, inside: Sequence[Statement], depth: int, number: int) -> tuple[int, int] | None:
-    """Iterations with one part and parts at a time of a loop; None for one that is not cut so."""
+    """How the loop at `depth` is cut into parts with results of their own (split-K): (length, ways).
+
+    Each part takes `length` iterations, and `ways` parts are computed at a time, 0 for all. (4096, 8): partial results
+    of 4,096 iterations each, eight in a round, combined behind it. `number` asks for the first such choice, the second,
+    …, for a loop whose number of iterations is not known; None if there is none, or if the loop is not cut this way.
+    """
     trips = trips_of(inside, depth)
     deep = any(s.depth > depth + 1 for s in inside)
     if trips is None:

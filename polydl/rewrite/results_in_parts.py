@@ -280,8 +280,11 @@ def _counted_upwards(statement: Statement, depth: int) -> Statement:
 
 
 def together(inside: Sequence[Statement], shared: Mapping[str, set[str]]) -> list[list[Statement]]:
-    """Statements in groups: those that share something, by their names, or that others share both something with. What
-    shares nothing is in none."""
+    """The connected components of statements, two of which are connected if they share something.
+
+    `shared`: by the name of a statement, what it may share. With {"S": {"s"}, "T": {"s", "m"}, "U": {"m"}, "V": {}} the
+    result is [[S, T, U]]: T connects S and U. A statement with nothing to share is in no group.
+    """
     found: list[tuple[set[str], list[Statement]]] = []
     for s in inside:
         own = shared[s.name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 
 import numpy as np
 import pytest
@@ -171,15 +170,11 @@ def gemm_variants(count: int) -> list[list[tuple[int, int]]]:
     return loops
 
 
-@pytest.mark.timing
 def test_ten_thousand_variants_of_a_gemm() -> None:
     nest = gemm(4096, 4096, 4096)
     batch = LoopBatch.of(nest, gemm_variants(10_000))
-    start = time.perf_counter()
     analysis = BoxAnalysis(nest)
     found = analysis.working_sets(batch)
     analysis.footprints(batch)
     assign_batch(found, nest, preset("epyc-zen5"), len(batch))
-    seconds = time.perf_counter() - start
     assert len(found.variant) > 60_000
-    assert seconds < 10, f"{seconds:.1f} s, usually 2"

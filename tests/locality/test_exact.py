@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import islpy as isl
 import pytest
 from hypothesis import given, settings
@@ -164,16 +162,3 @@ def test_nine_loops_of_a_tiled_gemm() -> None:
     assert found["j2"] == (2 * 16 + 3, 16 * 16 + 16 + 1)
     # From (0, …, 0) to the first time of the second block of rows: 128 rows of A and C, all of B, then one of each.
     assert found["i0"][0] == 128 * 1024 + 1024 * 1024 + 128 * 1024 + 2
-
-
-@pytest.mark.timing
-def test_nine_loops_are_quick() -> None:
-    nest = tiled_gemm()
-    best = min(_timed(nest) for _ in range(5))
-    assert best < 0.1, f"{best * 1e3:.0f} ms, usually 25"
-
-
-def _timed(nest: TimedNest) -> float:
-    start = time.perf_counter()
-    exact.working_sets(nest)
-    return time.perf_counter() - start

@@ -48,14 +48,19 @@ Known = tuple[Value, Node | None] | None
 
 @dataclass(slots=True)
 class Evolutions:
-    """What an iteration of a loop does to the integers that it changes."""
+    """What an iteration of a loop does to the integers that it changes.
+
+    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  later: t -> k + 2
+    """
 
     each: dict[str, Value] = field(default_factory=dict)
-    """By name, what each iteration adds."""
+    """Induction variables -> the step {start, +, step}, which no iteration changes."""
     later: dict[str, Value] = field(default_factory=dict)
-    """What others are behind an iteration, in terms of `symbols`; in an order in which each follows those before."""
+    """Wrap-around variables -> their value at the end of an iteration, a function of the induction variables and of
+    wrap-around variables in front of them in this dictionary, as they are where the iteration begins (`BEGIN`)."""
     doubtful: set[str] = field(default_factory=set)
-    """Those of `each` of which this holds where a loop inside runs, in which alone they are used."""
+    """Conditional recurrences: those of `each` whose step is right only if a loop inside runs at least once. They may
+    be used in that loop and nowhere else."""
 
 
 def evolutions(loop: Loop, state: State) -> Evolutions:

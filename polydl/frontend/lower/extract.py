@@ -190,7 +190,11 @@ def _begins(found: Found, names: frozenset[str]) -> dict[str, Node]:
 
 
 def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
-    """What `choices` must not have made of `if`s."""
+    """Speculative stores that are not allowed: ids of assignments that if-conversion (`choices`) made.
+
+    `if (x > 0) y[i] = x;` became `y[i] = x > 0 ? x : y[i];`, which stores to y[i] in every iteration. That is legal
+    only where the region stores to the element whatever the data are; whether it does is known here, behind the walk.
+    """
     walked = walker.walked
     if not walked.stores:
         return frozenset()

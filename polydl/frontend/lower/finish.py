@@ -113,13 +113,18 @@ def _not_negative(extent: isl.PwAff, at: int, symbol: Symbol, places: Places) ->
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """An access with what says its subscripts."""
+    """An access, and the access from which its subscripts are taken.
+
+    For almost all accesses the two are one. A loop over a segment, `for (p = ptr[i]; p < ptr[i + 1]; p++)`, is kept as
+    text, and the elements that its text names are chosen by data; the sum that the loop was recognised as has affine
+    subscripts for the same elements.
+    """
 
     access: RawAccess
     said: RawAccess
-    """The access itself; of an element that data choose in a loop over a segment, what the segment's sum has for it."""
+    """Where the subscripts are taken from: `access`, or the corresponding access of the segment's sum."""
     segment: RawSegment | None = None
-    """Of an access that a segment's sum says, and of those of the sum."""
+    """The segment whose sum this is about; None for an access outside of such loops."""
 
     @property
     def in_sum(self) -> bool:

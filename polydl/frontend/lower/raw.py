@@ -167,7 +167,8 @@ class Walked:
     shaping: set[str] = field(default_factory=set)
     """Those of them that bounds, conditions, subscripts or extents mention: the others are data."""
     derived: dict[str, isl.PwAff] = field(default_factory=dict)
-    """Those of them that locals hold which keep what they are initialised with -> that, a function of others."""
+    """Parameters that are constant locals -> their initial value as an affine function of other parameters: `m` ->
+    2n + 1 for `const int m = 2 * n + 1;`."""
     sized: dict[str, int] = field(default_factory=dict)
     """Symbols that took their value from `sizes`."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
