@@ -138,10 +138,10 @@ class _Reading:
 
     def _accepted(self, region: Extracted) -> Scop:
         """Raises InputErrors."""
+        if region.missing and self.require_sizes and (region.scop is not None or not region.without_fit):
+            raise InputErrors(list(region.missing.values()))
         if region.without_fit and not self.rows_fit:
             raise InputErrors(list(region.without_fit))
-        if region.missing and self.require_sizes:
-            raise InputErrors(list(region.missing.values()))
         if region.scop is None:
             raise InputErrors(list(region.errors))
         return region.scop

@@ -32,8 +32,9 @@ class Narrowed:
 
 def where_all_runs(scop: Scop) -> Narrowed:
     """The program for those values of its parameters for which every statement has an instance, and loops are long
-    enough to be cut at their ends. Raises QuotaExceeded."""
+    enough to be cut at their ends, within its context. Raises QuotaExceeded."""
     values = reduce(lambda found, s: found.intersect(s.domain.params()), scop.statements, long_enough(scop))
+    values = values.intersect(scop.context.params())
     statements = tuple(
         replace(
             s,

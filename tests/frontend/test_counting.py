@@ -183,7 +183,11 @@ def _printed(text: str, folder: Path) -> str:
         ("for (unsigned i = (unsigned)n; i-- > 0;) y[i] = 1;", "n >= 0", "0 <= i < n"),
         ("for (unsigned long i = 0; i < (unsigned long)n; i++) y[i] = 1;", "n >= 0", "0 <= i < n"),
         ("for (unsigned i = 0; i < m - 1; i++) y[i] = 1;", "m >= 1", "0 <= i and i + 1 < m"),
-        ("for (unsigned i = m - (unsigned)n; i-- > 0;) y[i] = 1;", "n <= m and m >= 0", "0 <= i < m - n"),
+        (
+            "for (unsigned i = m - (unsigned)n; i-- > 0;) y[i] = 1;",
+            "n <= m and m >= 0 and m - n <= 4294967295",
+            "0 <= i < m - n",
+        ),
     ],
 )
 def test_numbers_that_would_wrap_around_are_left_to_the_original(

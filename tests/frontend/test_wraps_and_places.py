@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polydl
 from polydl.base.errors import InputErrors
 from polydl.frontend import load
 from polydl.lower.splice import splice
+from polydl.model import isl
 from polydl.model.expr import AffineValue, Gather, every_part
 from polydl.model.scop import Assignment
 from polydl.options import Options
@@ -244,19 +246,49 @@ def test_signed_twins_and_values_that_fit_stay_functions_of_the_loops(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "most"),
     [
-        ("for (unsigned i = 0; i < m; i++) y[i * 2u / 4u] = 1;", "'i * 2u' does not leave the range of 'unsigned int'"),
-        ("for (unsigned i = 0; i < m * 2u; i++) y[i] = 1;", "'m * 2u' does not leave the range of 'unsigned int'"),
+        # i * 2 where i < m
+        ("for (unsigned i = 0; i < m; i++) y[i * 2u / 4u] = 1;", 1 << 31),
+        ("for (unsigned i = 0; i < m * 2u; i++) y[i] = 1;", (1 << 31) - 1),
+        ("for (unsigned i = 0; i < m * 2u + 5u; i++) y[i] = 1;", (1 << 31) - 3),
         ("for (unsigned i = 0; i < m; i++) y[i] = 1;", None),
         ("for (unsigned i = 0; i + 3u < m; i++) y[i + 3u] = 1;", None),
         ("for (unsigned i = 0; i < 900u; i++) y[i * 2u / 4u] = 1;", None),
         ("for (unsigned i = 0; i < m; i++) y[i] = (float)(i * 2u / 4u);", None),
     ],
 )
-def test_what_is_taken_for_granted_of_sizes_is_said(body: str, said: str | None, tmp_path: Path) -> None:
-    found = region(tmp_path, body, "void f(int n, unsigned m, float y[restrict 1000])").assumptions
-    assert found == (() if said is None else (said,))
+def test_sizes_with_which_nothing_wraps_around_are_the_context(body: str, most: int | None, tmp_path: Path) -> None:
+    found = region(tmp_path, body, "void f(int n, unsigned m, float y[restrict 1000])")
+    assert not found.assumptions
+    sizes = isl.as_dimensions(found.context, ["m"]) if found.parameters else None
+    assert most == (None if sizes is None else isl.greatest(sizes, 0))
+
+
+def test_products_of_sizes_are_assumed_not_to_wrap_around(tmp_path: Path) -> None:
+    head = "void f(unsigned n, unsigned m, float y[restrict n * m])"
+    found = region(
+        tmp_path, "for (unsigned i = 0; i < n; i++) for (unsigned j = 0; j < m; j++) y[i * m + j] = 1;", head
+    )
+    assert found.assumptions == tuple(
+        f"'{text}' does not leave the range of 'unsigned int'" for text in ("(i * m) + j", "n * m")
+    )
+
+
+def test_sizes_with_which_a_bound_wraps_around_run_the_loops_as_written() -> None:
+    """`2 * m` of 2^31 + 3 is 6: the original makes 6 iterations, and so does the output."""
+    text = """void f(unsigned m, const float *restrict x, float *restrict y)
+{
+    for (unsigned i = 0; i < 2 * m; i++)
+        y[i] = x[i] + 1;
+}
+"""
+    library = compile_c([polydl.optimize(text, sizes={"m": 500}, run=False).text])
+    for m in (0, 1, 3, 500, 700, 1 << 31, (1 << 31) + 3, (1 << 31) + 900):
+        x, y = np.arange(2000, dtype=np.float32), np.zeros(2000, dtype=np.float32)
+        library.f(ctypes.c_uint(m), *(ctypes.c_void_p(array.ctypes.data) for array in (x, y)))
+        length = 2 * m % (1 << 32)
+        assert np.array_equal(y[:length], x[:length] + 1) and not y[length:].any(), m
 
 
 def test_what_numbers_show_to_wrap_around_is_not_taken_for_granted(tmp_path: Path) -> None:

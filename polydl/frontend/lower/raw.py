@@ -187,7 +187,8 @@ class Walked:
     """Scalars that one piece of kept code declares itself."""
     given: list[Given] = field(default_factory=list)
     """What integers are given of which only data know the value."""
-    granted: dict[str, None] = field(default_factory=dict)
-    """What conditions were dropped with, for people, in the order of the text."""
+    granted: dict[str, isl.Set | None] = field(default_factory=dict)
+    """What is taken for granted, for people, in the order of the text -> the values of symbols for which it does not
+    hold; None where those are not known."""
     stores: dict[int, tuple[Node, c_ast.If]] = field(default_factory=dict)
     """id of an assignment that stores where the `if` that it was made of may not -> the two."""

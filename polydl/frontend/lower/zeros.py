@@ -39,7 +39,7 @@ def unskipped(node: c_ast.If, state: State) -> Node | None:
         span = state.places.span(node)
         where = "the region" if span is None else f"line {span.line}"
         granted = f"what {where} leaves out where '{text_of(tested.node)}' is 0 would change nothing (--fast-math)"
-        state.walked.granted.setdefault(granted)
+        state.walked.granted.setdefault(granted, None)
         return body
     # An element that was left out might lie outside of its array; a third factor might overflow with the second.
     inside = all(level.extent is not None for one in symbols for level in one.levels)

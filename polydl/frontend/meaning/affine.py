@@ -21,7 +21,7 @@ from pycparser.c_ast import Node
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType, OtherType
-from polydl.frontend.meaning.integer_ranges import Fit, counted, fit, least
+from polydl.frontend.meaning.integer_ranges import Fit, counted, fit, least, outside
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
 from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
@@ -115,8 +115,9 @@ class Symbols:
         """Whether values are asked for that may never be reached: what wraps around is noted, and taken not to."""
         return False
 
-    def grant(self, what: str) -> None:
-        """Note what is taken for granted of sizes, for people; empty: what goes without saying."""
+    def grant(self, what: str, outside: isl.Set | None) -> None:
+        """Note what is taken for granted, for people. `outside`: the values of symbols for which it does not hold, for
+        which the output asks; None: those are not known."""
 
     def size_of(self, node: Node) -> int | None:
         """sizeof of an arithmetic type, scalar or element, or of an array of so many of them, in bytes; None of what is
@@ -335,7 +336,7 @@ class Evaluator:
                 return kept
             if self.symbols.strict or not wide:
                 raise self._wraps(Fit.BEYOND, ctype, node)
-            self._take(ctype, node)
+            self._take(ctype, node, None)
             return kept
         names = {*isl.involved_parameters(value.pw), *isl.involved_parameters(where)}
         known = {name: own for name in names if (own := self.symbols.variable(name)) is not None}
@@ -347,14 +348,15 @@ class Evaluator:
         if found is Fit.BELOW and ctype.unsigned:
             self.wraps.append((where.intersect(value.pw.lt_set(constant_aff(0))), where))
         if found is Fit.TAKEN and not self.symbols.strict:
-            self._take(ctype, node)
+            counters = {name: own for name, own in types.items() if name not in sizes}
+            self._take(ctype, node, outside(value.pw, ctype, where, counters))
         elif found is not Fit.SURE:
             raise self._wraps(found, ctype, node)
         return kept
 
-    def _take(self, ctype: ElementType, node: Node) -> None:
-        large = ctype.bits > I32.bits  # no size is near 2^63
-        self.symbols.grant("" if large else f"'{text_of(node)}' does not leave the range of '{ctype.c}'")
+    def _take(self, ctype: ElementType, node: Node, outside: isl.Set | None) -> None:
+        if ctype.bits <= I32.bits:  # no size is near 2^63
+            self.symbols.grant(f"'{text_of(node)}' does not leave the range of '{ctype.c}'", outside)
 
     def _wraps(self, found: Fit, ctype: ElementType, node: Node) -> NotAffine:
         """That a value is none of its type."""

@@ -49,26 +49,41 @@ def fit(
 ) -> Fit:
     """Whether a function of symbols lies in the range of a type where `where` holds. `variables`: the types of symbols;
     `sizes`: those that no loop counts. A `subscript` is bounded by its array as well."""
-    low, high = constant_aff(least(ctype)), constant_aff(ctype.maximum)
-    below, beyond = where.intersect(pw.lt_set(low)), where.intersect(pw.gt_set(high))
-    if below.is_empty() and beyond.is_empty():
-        return Fit.SURE
-    for name, own in variables.items():
-        values = own_range(name, own)
-        below, beyond = below.intersect(values), beyond.intersect(values)
+    below, beyond = _sides(pw, ctype, where, variables)
     if ctype.unsigned and not below.is_empty():
         return Fit.BELOW
     if below.is_empty() and beyond.is_empty():
         return Fit.SURE
-    outside = below.union(beyond)
-    involved = sizes.intersection(isl.involved_parameters(outside))
+    beside = below.union(beyond)
+    involved = sizes.intersection(isl.involved_parameters(beside))
     most = constant_aff(_FEW if subscript else 1 << (ctype.bits // 2 - 1))
     for name in involved:
         at = symbol_aff(name)
-        outside = outside.intersect(at.le_set(most)).intersect(at.ge_set(most.neg()))
-    if involved and ctype.bits >= I32.bits and outside.is_empty():
+        beside = beside.intersect(at.le_set(most)).intersect(at.ge_set(most.neg()))
+    if involved and ctype.bits >= I32.bits and beside.is_empty():
         return Fit.TAKEN
     return Fit.BEYOND if below.is_empty() else Fit.BELOW
+
+
+def outside(pw: isl.PwAff, ctype: ElementType, where: isl.Set, variables: dict[str, ElementType]) -> isl.Set:
+    """The values of symbols in `where` for which a function of them leaves the range of a type. `variables`: the types
+    of those that loops count."""
+    below, beyond = _sides(pw, ctype, where, variables)
+    return below.union(beyond)
+
+
+def _sides(
+    pw: isl.PwAff, ctype: ElementType, where: isl.Set, variables: dict[str, ElementType]
+) -> tuple[isl.Set, isl.Set]:
+    """Where a function is less than the least value of a type, and where more than the greatest."""
+    below = where.intersect(pw.lt_set(constant_aff(least(ctype))))
+    beyond = where.intersect(pw.gt_set(constant_aff(ctype.maximum)))
+    if below.is_empty() and beyond.is_empty():
+        return below, beyond
+    for name, own in variables.items():
+        values = own_range(name, own)
+        below, beyond = below.intersect(values), beyond.intersect(values)
+    return below, beyond
 
 
 def counted(pw: isl.PwAff, ctype: ElementType, where: isl.Set, sizes: frozenset[str]) -> bool:

@@ -151,10 +151,10 @@ class Lookup(Symbols):
         self.wrapped_ahead = True
         return True
 
-    def grant(self, what: str) -> None:
+    def grant(self, what: str, outside: isl.Set | None) -> None:
         """See `affine.Symbols`."""
-        if what:
-            self.walked.granted.setdefault(what)
+        before = self.walked.granted.get(what, outside)
+        self.walked.granted[what] = None if before is None or outside is None else before.union(outside)
 
     def integer(self, node: c_ast.ID) -> Value:
         """Value of an identifier in an integer expression. Raises NotAffine or NeedsData."""

@@ -240,8 +240,8 @@ class _Names(Symbols):
     def ahead(self) -> bool:
         return self._outer.ahead()
 
-    def grant(self, what: str) -> None:
-        self._outer.grant(what)
+    def grant(self, what: str, outside: isl.Set | None) -> None:
+        self._outer.grant(what, outside)
 
 
 class _Evaluator(Evaluator):
