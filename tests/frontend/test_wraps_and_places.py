@@ -252,6 +252,8 @@ def test_signed_twins_and_values_that_fit_stay_functions_of_the_loops(tmp_path: 
         ("for (unsigned i = 0; i < m; i++) y[i * 2u / 4u] = 1;", 1 << 31),
         ("for (unsigned i = 0; i < m * 2u; i++) y[i] = 1;", (1 << 31) - 1),
         ("for (unsigned i = 0; i < m * 2u + 5u; i++) y[i] = 1;", (1 << 31) - 3),
+        ("for (unsigned i = 0; i < m; i += 4u) y[i] = 1;", (1 << 32) - 4),
+        ("for (unsigned i = 0; i <= m; i++) y[i] = 1;", (1 << 32) - 2),
         ("for (unsigned i = 0; i < m; i++) y[i] = 1;", None),
         ("for (unsigned i = 0; i + 3u < m; i++) y[i + 3u] = 1;", None),
         ("for (unsigned i = 0; i < 900u; i++) y[i * 2u / 4u] = 1;", None),

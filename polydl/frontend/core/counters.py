@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -23,7 +24,7 @@ from polydl.frontend.text.places import Places
 from polydl.model import isl
 from polydl.model.polynomials import Poly
 from polydl.model.scop import Storage
-from polydl.model.types import I32, I64, ElementType
+from polydl.model.types import I32, I64, U32, ElementType
 
 _EARLIER = "__polydl_earlier"
 _OTHERWISE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
@@ -227,7 +228,7 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
         if not wraps_below:
-            _in_range(counter, result, frozenset(one.name for one, _ in state.loops), places)
+            _in_range(counter, result, state)
         if wraps:  # it must not for those that are reached
             before = isl.rename_parameter(result, variable, _EARLIER)
             before = before.intersect(at.eq_set(symbol_aff(_EARLIER).add(constant_aff(step))))
@@ -384,9 +385,10 @@ def _is_bound(condition: Node, variable: str, step: int) -> bool:
     return op in (("<", "<=") if step > 0 else (">", ">="))
 
 
-def _in_range(counter: Counter, taken: isl.Set, iterators: frozenset[str], places: Places) -> None:
-    """Refuse loops whose last increment leaves the range of the variable's type."""
-    ctype = counter.ctype
+def _in_range(counter: Counter, taken: isl.Set, state: State) -> None:
+    """Refuse loops whose last increment leaves the range of the variable's type. Where sizes decide whether it does,
+    the output asks for an unsigned one of 32 bits; a signed one is undefined then, and no size is near 2^63."""
+    ctype, places = counter.ctype, state.places
     following = symbol_aff(counter.variable).add(constant_aff(counter.step))
     if (
         counter.step < 0
@@ -400,10 +402,15 @@ def _in_range(counter: Counter, taken: isl.Set, iterators: frozenset[str], place
             f"declare '{counter.judged}' as int",
             topic="integers",
         )
-    if ctype.bits >= I32.bits and any(name not in iterators for name in isl.parameters(taken)):
-        # symbolic bounds of 32 and 64 bits are taken to stay in range (see affine.py); numeric ones are checked
-        return
     beyond = taken.intersect(following.gt_set(constant_aff(ctype.maximum)))
+    iterators = frozenset(one.name for one, _ in state.loops)
+    sizes = [name for name in isl.parameters(taken) if name not in iterators]
+    if ctype.bits >= I32.bits and sizes:
+        known = [(name, found[0]) for name in sizes if (found := state.variable(name)) is not None]
+        possible = reduce(isl.Set.intersect, (own_range(*one) for one in known), beyond)
+        if ctype == U32 and not possible.is_empty():
+            state.grant(f"'{counter.judged}' does not leave the range of '{ctype.c}'", beyond)
+        return
     if not beyond.is_empty():
         raise places.error(
             f"'{counter.judged}' leaves the range of '{ctype.c}'",
