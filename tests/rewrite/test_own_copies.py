@@ -367,3 +367,23 @@ def test_every_size_computes_the_same(nz: int, tmp_path: Path) -> None:
             found.append((T, c))
         np.testing.assert_array_equal(found[0][0], found[1][0])
         np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+def test_compilers_do_not_warn_of_ends_of_rows(tmp_path: Path) -> None:
+    """Without long vectors the last lanes of a row are taken one by one: none of them seems to be behind an array."""
+    text = """
+void f(int n, double *restrict T, double *restrict b)
+{
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 50; k++)
+            b[k] = T[i * 50 + k] + i;
+        for (int k = 1; k < 50; k++)
+            T[i * 50 + k] = b[k - 1];
+    }
+}
+"""
+    made = polydl.optimize(text, run=False, sizes={"n": 100}, space="small").text
+    assert "double polydl_own_b[50]" in made
+    (tmp_path / "k.c").write_text(made)
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-c"]
+    run_compiler(["cc", *flags, "-o", tmp_path / "k.o", tmp_path / "k.c"])
