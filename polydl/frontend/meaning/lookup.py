@@ -180,6 +180,9 @@ class Lookup(Symbols):
             if name in self.settings.escaping:
                 hint = f"count in a variable of the loops' own, and give '{name}' its value behind them"
                 raise NotAffine(f"'{name}' is changed here and read behind the region", node, data=True, hint=hint)
+            if self._only_counts(name) and integer.bits < I32.bits:
+                why = f"'{name}' may leave the range of '{integer.c}' where it begins, or as it counts"
+                raise NotAffine(why, node, data=True, hint="count in an int, and cut it where it is used")
             if self._only_counts(name):
                 why = f"'{name}' counts across loops that do not run equally often each time"
                 raise NotAffine(why, node, data=True, hint="write the subscript in terms of the loops' variables")
