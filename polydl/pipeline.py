@@ -323,7 +323,8 @@ def optimize(
         *(_unread(why, why.span) for why in program.unread),
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less, checked)
+    refused = tuple(_unread(why, why.span) for why in program.refused)
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less, checked, refused)
 
 
 def _spliced(program: Program, done: Sequence[Optimized], o: Options) -> str:
