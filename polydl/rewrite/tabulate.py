@@ -261,13 +261,14 @@ def _with_table(
     place = element_of(box.points(values), table, box)
     whole = isl.project_onto(points, range(around)).flat_product(box.points(values)).coalesce()
     # Beyond the values that are asked for there may be no elements to read, and no quotient.
-    domain = whole if _is_total(statement, value) else points
+    domain = whole if _is_total(statement, value, around) else points
 
     own = iter(_at_values(statement, functions, basis, begin, domain))
     reads = [
         (a.array, map_from_affs(domain, [next(own) for _ in range(isl.range_arity(a.relation))]))
         for a in (statement.accesses[i] for i in loads(value))
     ]
+    *outer, own_place = statement.position[: around + 1]
     name, number = free_statement_name(scop, f"{statement.name}v"), iter(range(len(reads)))
     stored = _numbered(
         on_affine_values(value, lambda _: isl.function_named(next(own).intersect_domain(domain), name)), number
@@ -277,7 +278,7 @@ def _with_table(
         statement,
         name,
         (_iterators(scop, statement, around, len(places)), domain),
-        (*(2 * p for p in statement.position[: around + 1]), *(0 for _ in places)),
+        (*(2 * p + 1 for p in outer), 2 * own_place, *(0 for _ in places)),
         [*(isl.range_named(relation, array) for array, relation in reads), target],
         stored,
     )
@@ -341,11 +342,14 @@ def _at_values(
     return [isl.PwAff.from_aff(one).pullback_pw_multi_aff(back) for one in functions]
 
 
-def _is_total(statement: Statement, value: Expr) -> bool:
-    """Whether an expression has a value for all numbers: it reads scalars, and divides no integers."""
+def _is_total(statement: Statement, value: Expr, around: int) -> bool:
+    """Whether an expression has a value for all numbers, and not only for those of iterations: what it reads is the
+    same for all, and it divides no integers."""
     divides = any(isinstance(one, Binary) and one.op in ("/", "%", "<<", ">>") for one in every_part(value))
-    scalars = all(isl.range_arity(statement.accesses[i].relation) == 0 for i in loads(value))
-    return scalars and not (divides and affine_values(value))
+    inner = range(around, statement.depth)
+    subscripts = (isl.components(statement.accesses[i].relation.as_pw_multi_aff()) for i in loads(value))
+    moves = any(isl.uses(one.gist(statement.domain), d) for several in subscripts for one in several for d in inner)
+    return not moves and not (divides and affine_values(value))
 
 
 def _worth(statement: Statement, there: isl.Map, box: Box, around: int) -> bool:
