@@ -241,7 +241,8 @@ def _with_table(
     # Of each remainder there is a whole row.
     rows = [place for place in inner if basis.apart == 1 or place != inner[-2]]
     box = box_of(isl.project_onto(points, rows))
-    if box is None or not has_room(scop, [box]):
+    # One dimension is no longer than some loops are together, which are all run for each of others.
+    if box is None or (len(rows) > 1 and not has_room(scop, [box])):
         return None
     if basis.apart != 1:
         remainders = Box.between([(0, basis.apart - 1)])
