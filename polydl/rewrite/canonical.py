@@ -56,6 +56,7 @@ from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import lives_apart
 from polydl.rewrite.strips import strips, upwards
 from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
+from polydl.rewrite.tabulate import tabulated
 from polydl.rewrite.terms import terms_apart
 from polydl.rewrite.widen import widen
 from polydl.rewrite.zero_points import factors_in_place, zero_points, zero_points_stay
@@ -116,7 +117,7 @@ def canonical(
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [gathered, results_of_sums, expand, beside] if form is Form.SEARCHED else []
-    order += [first_iterations] if form is Form.SEARCHED else []
+    order += [first_iterations, tabulated] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
         order += [results_of_blocks] if reassociate else []
