@@ -253,6 +253,11 @@ def _layout(scop: Scop, arrays: Sequence[Array], given: Given | None = None, lea
         return array.layout
     touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array in names]
     touched = [region for region in touched if not region.is_empty()]
+    if array.layout.packed is not None:
+        # Addresses grow with the subscripts in lexicographic order.
+        last = max((array.layout.offset(isl.lex_extreme(region, greatest=True)) for region in touched), default=0)
+        size = max(last + 1, 0 if given is None else given.values.size, least)
+        return row_major([size])
     ends = [(isl.least(region, 0), isl.greatest(region, 0)) for region in touched]
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     outer, *inner = array.layout.shape
