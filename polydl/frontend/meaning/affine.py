@@ -316,6 +316,8 @@ class Evaluator:
         if not isinstance(ctype, ElementType) or not ctype.is_int:
             raise NotAffine(f"it is converted to '{ctype.c}'", node)
         own, constant = value.ctype, value.constant
+        if constant is not None and value.wrapped:
+            constant = self.observed(value, node, where).constant  # -1u is 2^32 - 1 in wider types, too
         if constant is not None and ctype == BOOL:
             return number(int(bool(constant)), BOOL)
         if constant is not None and (ctype.unsigned or least(ctype) <= constant <= ctype.maximum):
