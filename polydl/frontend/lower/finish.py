@@ -24,7 +24,7 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, tidy
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
-from polydl.frontend.meaning.packed import PackedShape, is_bent, packed
+from polydl.frontend.meaning.packed_subscripts import PackedShape, is_bent, packed
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
 from polydl.model import isl

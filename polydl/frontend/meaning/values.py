@@ -138,8 +138,8 @@ class Values(Elements):
         return Convert(U32, value.ctype, self._product(replace(value, ctype=U32))[0]), value.ctype
 
     def _quotient(self, poly: Rational, value: Value) -> tuple[Expr, ElementType] | None:
-        """A polynomial with fractions, as one of whole numbers that is divided: in `long`, which has room for what loops
-        count to, and of which conversions keep what C keeps of narrower ones."""
+        """A polynomial with fractions, as one of whole numbers that is divided: in `long`, which has room for what
+        loops count to, and of which conversions keep what C keeps of narrower ones."""
         by = math.lcm(*(c.denominator for c in poly.values()))
         times = whole({monomial: c * by for monomial, c in poly.items()})
         if value.parts or times is None:
