@@ -183,8 +183,8 @@ class Lookup(Symbols):
             if self._only_counts(name):
                 why = f"'{name}' counts across loops that do not run equally often each time"
                 hint = (
-                    "write the subscript in terms of the loops' variables; or, where loops inside always run, state that, "
-                    "as in '#pragma polydl assume(m >= 0)'"
+                    "write the subscript in terms of the loops' variables; or, where loops inside always run, state "
+                    "that, as in '#pragma polydl assume(m >= 0)'"
                 )
                 raise NotAffine(why, node, data=True, hint=hint)
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
