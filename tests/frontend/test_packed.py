@@ -94,6 +94,11 @@ def test_each_element_has_the_place_that_the_counter_says(tmp_path: Path, body: 
             "for (int l = 0; l < n; l++) for (int j = 0; j < n - l; j++) y[l] += p[(n - 1 - l) * (n - l) / 2 + j];",
             ["[n] -> { S0[l, j] -> p[2 * n - l, l + j - 2 * n] : 0 <= l and 0 <= j < n - l }"],
         ),
+        # every second element of every third row
+        (
+            "for (int i = 0; i < n; i += 3) for (int j = 0; j <= i; j += 2) y[i] += p[i * (i + 1) / 2 + j];",
+            ["[n] -> { S0[i, j] -> p[i, j] : 0 <= j <= i < n and i mod 3 = 0 and j mod 2 = 0 }"],
+        ),
         # a shift in place of a division
         (
             "for (int i = 0; i < n; i++) for (int j = 0; j <= i; j++) y[i] += p[(i * (i + 1) >> 1) + j];",

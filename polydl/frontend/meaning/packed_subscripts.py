@@ -170,8 +170,10 @@ def _elements(subscripts: Sequence[Rational], where: isl.Set, iterators: frozens
 
 
 def _is_increasing(template: Packed, elements: isl.Set) -> bool:
-    """Whether the address grows in lexicographic order of the elements, or of more than these."""
-    return _increases(template, elements) or _increases(template, isl.Set.from_basic_set(elements.simple_hull()))
+    """Whether the address grows in lexicographic order of the elements, or of more than these: of those between them,
+    and of those that a step leaves out."""
+    wider = (isl.Set.from_basic_set(one.simple_hull()) for one in (elements, elements.remove_divs()))
+    return _increases(template, elements) or any(_increases(template, one) for one in wider)
 
 
 def _increases(template: Packed, elements: isl.Set) -> bool:
