@@ -16,7 +16,7 @@ from polydl.frontend.core.tree_parts import integer, replaced, summands
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number, symbol, tidy
-from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff, universe
 from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions
@@ -227,6 +227,8 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = isl.rename_parameter(stops, variable, _EARLIER)
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
+            if wraps_below:
+                result = _representable(result, state)
         if not wraps_below:
             _in_range(counter, result, state)
         if wraps:  # it must not for those that are reached
@@ -250,11 +252,24 @@ def _behind_zero(counter: Counter, where: isl.Set, state: State) -> isl.Set:
     greatest = c_ast.Constant(counter.ctype.c, f"{counter.ctype.maximum}ul", counter.condition.coord)
     there = replace(counter, condition=replaced(counter.condition, {counter.variable: greatest}))
     holds = _condition(there, where, state)[0]
-    for name in isl.parameters(holds):
-        known = state.scope.find(name)
-        if known is not None and known.integer is not None:
-            holds = holds.intersect(own_range(name, known.integer))
-    return holds
+    return holds.intersect(_ranges(holds, state))
+
+
+def _representable(taken: isl.Set, state: State) -> isl.Set:
+    """Values that no type is too short for, which goes without saying: that nothing is greater is left out."""
+    ends = universe()
+    for name in isl.parameters(taken):
+        found = state.variable(name)
+        if found is not None:
+            ends = ends.intersect(symbol_aff(name).le_set(constant_aff(found[0].maximum)))
+    return tidy(taken.intersect(ends)).gist(ends)
+
+
+def _ranges(of: isl.Set, state: State) -> isl.Set:
+    """The values that the types of its symbols have."""
+    known = {name: state.variable(name) for name in isl.parameters(of)}
+    ranges = (own_range(name, found[0]) for name, found in known.items() if found is not None)
+    return reduce(isl.Set.intersect, ranges, universe())
 
 
 def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool = False) -> tuple[isl.Set, bool]:

@@ -92,7 +92,7 @@ def loop_of(node: AnyLoop) -> Loop:
         condition, body, once = _left(body, bare=not step)
     taken: tuple[Node, ...] = ()
     if condition is not None:
-        steps, pure = _apart(condition, once)
+        steps, pure = condition_apart(condition, once)
         condition = pure
         if once:
             step += steps
@@ -221,9 +221,9 @@ def _breaks(item: Node) -> Node | None:
     return item.cond if len(then) == 1 and isinstance(then[0], c_ast.Break) else None
 
 
-def _apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
-    """The steps of a condition, and the condition without them: on the values in front of them, or, of a loop that
-    runs `once` before, behind them."""
+def condition_apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
+    """The steps of a condition, and the condition without them: on the values in front of them, or, where they are
+    done `once` before it is asked, behind them."""
     steps = sure_steps(condition)
     if not steps:
         return (), condition

@@ -334,7 +334,7 @@ def _same(read: RawAccess, write: RawAccess) -> bool:
     for one, other in zip(read.subscripts, write.subscripts, strict=True):
         if one is None or other is None:
             return False
-        if one.poly is not None and one.poly == other.poly:
+        if (one.poly is not None and one.poly == other.poly) or (one.rational and one.rational == other.rational):
             continue
         if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
             return False

@@ -106,6 +106,8 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
     looping = {loop.name for loop, _ in state.loops}
     for name in sorted(names - own - looping):
         temporary = state.walked.temporaries.get(name)
+        if temporary is None and state.environment.get(name) is not None:
+            temporary = state.scope.find(name)  # one that the code is the first to read, and that is stepped behind it
         if temporary is None or name in state.settings.data:
             continue
         if name in changed:
@@ -120,9 +122,11 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
             raise state.places.error(
                 f"the value of '{name}' is not affine where data decide what runs",
                 node,
-                "give sizes with -D or --size",
+                f"give sizes with -D or --size, or write what '{name}' counts in terms of the loops' variables",
                 topic="not-affine",
             )
+        if name in isl.involved_parameters(known[0].pw):
+            raise NeedsData(name)  # a parameter that the region changes: its first value has the same name
         if known[0].wrapped and not state.evaluator.is_counted(known[0], state.domain):
             raise NeedsData(name)
         result.append((f"const {temporary.ctype.c} {name}", known[0].pw))

@@ -269,7 +269,7 @@ class Iterations(Assignments):
                     topic="loop-headers",
                 )
             integer = (own := self.scope.find(other)) is not None and own.is_integer
-            if integer and other not in found.each and other not in found.later:
+            if integer and other not in found.recurrences | found.later.keys():
                 raise not_counted.not_stepped(part, other, self)
 
     def _may_be_kept(self, loop: Loop, counter: Counter, found: Evolutions) -> None:
