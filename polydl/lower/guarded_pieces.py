@@ -129,13 +129,21 @@ def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
     c = FromIsl(helpers, lambda name: name, scop.unsigned)
     text = _text(choice, c)
     asked, needed = entry_checks(narrowed.scop)
-    some = expression(c(condition(narrowed.values)))
+    some = expression(c(condition(_unknown(narrowed.values, scop.unsigned))))
     if asked:
         some = joined([f"({some})", *(check.condition for check in asked)])
     prologue = [piece for code in codes_of(choice) for piece in code.prologue] + helper_texts(helpers, names)
     prologue += needed
     body = f"if ({some}) {{\n{text}\n}} else {{\n{original_text(scop)}\n}}"
     return Generated(tuple(dict.fromkeys(prologue)), body)
+
+
+def _unknown(values: isl.Set, unsigned: frozenset[str]) -> isl.Set:
+    """What types leave open of whether the parameters are in a set: compilers warn of `n >= 0` where it always holds."""
+    known = isl.Set.universe(values.get_space())
+    for name in sorted(unsigned.intersection(isl.parameters(values))):
+        known = known.intersect(isl.PwAff.from_aff(isl.parameter(name)).nonneg_set().params())
+    return values.gist(known)
 
 
 def codes_of(choice: Dispatch) -> Iterator[Generated]:

@@ -55,6 +55,35 @@ def test_helpers_that_write_have_their_statements_in_the_caller(tmp_path: Path) 
     assert {a.array for s in found.statements for a in s.accesses} >= {"A", "x"}
 
 
+@pytest.mark.parametrize(
+    ("helper", "stored"),
+    [
+        ("static double h(double *p, int i) { return p[i]++; }", ["x"]),
+        ("static double h(double *p, int i) { p[1] = 2; return p[i] = i; }", ["x", "x"]),
+        (
+            "static double g(double *p) { return *p = 3; }\nstatic double h(double *p, int i) { return g(p + i); }",
+            ["x"],
+        ),
+    ],
+)
+def test_the_effects_of_what_nobody_uses_stay(tmp_path: Path, helper: str, stored: list[str]) -> None:
+    found = scop(tmp_path, f"{helper}\n", "for (int i = 0; i < 10; i++) h(x, i);")
+    assert [a.array for s in found.statements for a in s.accesses if a.write and a.array == "x"] == stored
+
+
+def test_variables_of_helpers_may_hide_its_parameters(tmp_path: Path) -> None:
+    helper = (
+        "static double h(const double *p, int m) { double s = p[m]; { int m = 7; s += p[m]; } return s + p[m + 1]; }\n"
+    )
+    found = scop(tmp_path, helper, "for (int i = 0; i < 10; i++) y[i] = h(x, 3);")
+    read = [a.relation.range() for s in found.statements for a in reads(s, "x")]
+    assert len(read) == 3
+    assert all(
+        same_map(one.identity(), f"{{ x[a] -> x[b] : a = {at} and b = a }}")
+        for one, at in zip(read, (3, 7, 4), strict=True)
+    )
+
+
 def test_helpers_call_helpers(tmp_path: Path) -> None:
     helpers = (
         "static double at(const double *p, int i) { return p[i]; }\n"
@@ -86,6 +115,12 @@ def test_helpers_read_what_the_file_has(tmp_path: Path) -> None:
         ("static double h(const double *p, int i) { p += i; return p[0]; }", "y[i] = h(x, i);"),
         ("static double h(const double *p, int i) { return p[i]; }", "y[i] = i > 3 ? h(x, i) : 0;"),
         ("static double h(const double *p, int i) { return p[i] + p[1]; }", "y[i] = h(x + n++, i);"),
+        # what it returns changes something, which is a part of a value, or that of an expression; a pointer is hidden
+        ("static double h(double *p, int i) { return p[i]++; }", "y[i] = h(x, i);"),
+        ("static double h(double *p, int i) { return p[i] = i; }", "y[i] = h(x, i);"),
+        ("static double h(double *p, int i) { return 2 * (p[i] += 1); }", "h(x, i);"),
+        ("static double h(double *p) { double s = p[1]; return s + *p++; }", "h(x);"),
+        ("static void h(double *p) { p[0] = 1; { double p[1] = {2}; p[0] += 1; } }", "h(x);"),
     ],
 )
 def test_other_calls_stay_and_are_refused(tmp_path: Path, helper: str, call: str) -> None:

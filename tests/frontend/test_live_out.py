@@ -113,3 +113,23 @@ def test_globals_are_live(tmp_path: Path) -> None:
     path = tmp_path / "k.c"
     path.write_text(f"double w, t[50];\n{HEAD}{REGION}}}\n")
     assert set(load(path).scops[0].live_out) == {"w", "t", "y", "A"}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "double *t = y + 1;",
+        "double *restrict t = &y[n];",
+        "double *t = n > 3 ? y : y + 9;",
+        "double *t; t = y + 1;",
+        "static double kept[50]; double *t = kept;",
+        "double (*t)[4] = (double (*)[4])y;",
+        "double *t[20] = {y};",
+    ],
+)
+def test_what_a_local_pointer_leads_to_is_live(tmp_path: Path, declared: str) -> None:
+    path = tmp_path / "k.c"
+    at = "t[i][2]" if ")[4]" in declared or "t[20]" in declared else "t[i]"
+    loops = f"for (int i = 0; i < n; i++) {at} = x[i];"
+    path.write_text(f"void f(int n, const double *x, double *y) {{ {declared} {loops} }}\n")
+    assert "t" in load(path, require_sizes=False).scops[0].live_out

@@ -95,6 +95,10 @@ def test_rows(tmp_path: Path) -> None:
         "double *p; while (p < a + n) *p++ = 1;",
         "for (double *p = a + n; p > a; p += 1) *p = 1;",
         "double *e = a + n; for (; a < e; a++) { if (*a < 0) continue; *a = 1; }",
+        # elements decide where they begin, and change before they move
+        "int k[20]; for (int i = 0; i < 20; i++) { double *p = A[k[i]]; k[i] = 0; while (p < A[k[i]] + 9) *p++ = *b; }",
+        "int k[9]; for (int i = 0; i < 9; i++) { int *w = k; double *p = A[k[i]]; *w++ = 0; *p++ = 1; *p = 2; }",
+        "int k[2] = {1}; double *q = &a[k[0]], *p = a; for (int i = 0; i < n; i++) { k[0] = i; *p++ = 1; *b = *q; }",
     ],
 )
 def test_other_loops_are_no_such_loops(tmp_path: Path, body: str) -> None:

@@ -64,3 +64,12 @@ void f(unsigned n, int a[restrict 9][9])
 }
 """
     assert "void f(unsigned n" in polydl.optimize(text, run=False, sizes={"n": 5}, space="small").text
+
+
+def test_what_an_unsigned_type_says_is_not_asked() -> None:
+    """Compilers warn of comparisons that always hold."""
+    text = (
+        "void f(unsigned n, unsigned m, const float *x, float *y) { for (long i = 0; i < n + m; i++) y[i] = x[i]; }\n"
+    )
+    made = polydl.optimize(text, run=False, sizes={"n": 5, "m": 7}, space="small").text
+    assert "<= 4294967295" in made and "(long)n >= 0" not in made and "(long)m >= 0" not in made

@@ -29,6 +29,7 @@ from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.regions import Found
 from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.liveness import assigned_names, changed_names, has_address_taken
+from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.frontend.text.parse import Unit
 from polydl.model.scop import Storage
@@ -116,6 +117,10 @@ class _Rewriting:
     scope: Scope = field(init=False)
     shared: frozenset[str] = frozenset()
     """What the pointers that are declared in front of the region point into where it begins."""
+    code: Sequence[Node] = field(init=False)
+    """What may change where pointers point: the function, and the region as it is after expansion."""
+    memory: Memory = field(init=False)
+    """What names lead to in it."""
     directions: dict[str, int] = field(default_factory=dict)
     """1 or -1 by pointer, in the condition of a loop that steps it; empty elsewhere."""
 
@@ -130,15 +135,17 @@ class _Rewriting:
             self.at[name] = own
         self.scope = Scope(self.found.scope)
         self.assigned = frozenset().union(*map(changed_names, self.found.items))
+        self.code = (self.found.function.body, *self.found.items)
+        self.memory = Memory(self.code, self.found.scope.find)
 
     def region(self) -> list[Node]:
         """The statements that the region becomes."""
         items = self.found.items
         where = items[0].coord
         begins = {name: Given(c_ast.ID(name, where)) for name in self.outside}
-        for name in self._named_outside():
-            known = self._known_before(name)
-            if known is not None:
+        found = {name: known for name in self._named_outside() if (known := self._known_before(name)) is not None}
+        for name, known in found.items():
+            if self._stays(known):
                 (begins if name in self.outside else self.still)[name] = known
         self.bases = {name: place.base for name, place in begins.items()}
         self.shared = frozenset(_root_of(place.base) for place in begins.values())
@@ -169,11 +176,21 @@ class _Rewriting:
         for other in mentions(value):
             if other not in (name, *self.still) and self._points(other):
                 behind = self._known_before(other)
-                self.still |= {} if behind is None else {other: behind}
+                self.still |= {} if behind is None or not self._stays(behind) else {other: behind}
         known = self._place(value)
         if known is None or has_address_taken(function, name):
             return None
         return None if _read_by(known) & self.assigned else known
+
+    def _stays(self, place: Given, *, base: bool = False) -> bool:
+        """Whether nothing that the function stores to decides where a place is; `base`: where it counts from."""
+        parts = [] if base or place.at is None else [place.at]
+        rows = place.base
+        while isinstance(rows, c_ast.ArrayRef):
+            parts.append(rows.subscript)
+            rows = rows.name
+        read = [node for part in parts for node in nodes(part) if _is_element(node)]
+        return not any(self.memory.changes_what_is_read(part, one) for one in read for part in self.code)
 
     # Statements
 
@@ -227,11 +244,11 @@ class _Rewriting:
         self.still.pop(node.name, None)
         place = self._place(node.init) if isinstance(node.type, c_ast.PtrDecl) and node.init is not None else None
         if node.name in self.at:
-            if node.init is not None and place is None:
+            if node.init is not None and (place is None or not self._stays(place, base=True)):
                 raise _NotFollowed(node.name)
             self.bases[node.name] = None if place is None else place.base
             return [self._counter(node.name, None if place is None else _offset_of(place, node), node.coord)]
-        if place is not None:
+        if place is not None and self._stays(place):
             self.still[node.name] = place
         return [self._expression(node)]
 
@@ -240,7 +257,7 @@ class _Rewriting:
 
     def _set(self, node: c_ast.Assignment, name: str) -> Node:
         place = self._place(node.rvalue) if node.op == "=" else None
-        if place is None:
+        if place is None or not self._stays(place, base=True):
             raise _NotFollowed(name)
         self.bases[name] = place.base
         return c_ast.Assignment("=", c_ast.ID(self.at[name], node.coord), _offset_of(place, node), node.coord)
@@ -431,6 +448,11 @@ def _read_by(place: Given) -> set[str]:
     """The names of whose values a place is made, but for the pointer or array that it counts from."""
     parts = [part for part in (place.base, place.at) if part is not None and not (part is place.base and _is_id(part))]
     return {name for part in parts for name in mentions(part)}
+
+
+def _is_element(node: Node) -> bool:
+    """Whether an expression reads memory."""
+    return isinstance(node, c_ast.ArrayRef | c_ast.StructRef) or (isinstance(node, c_ast.UnaryOp) and node.op == "*")
 
 
 def _is_id(node: Node) -> bool:

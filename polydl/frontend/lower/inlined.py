@@ -282,15 +282,21 @@ class _Expander:
             raise _No("something in it is volatile")
         number = self.made + 1
         own = {d.name for one in body for d in declarations(one)}
-        outside = _stored_outside(body, definition)
+        everything = [*body, *([] if value is None else [value])]
+        outside = _stored_outside(everything, definition)
         taken, lines = self._arguments(call, definition, number, once=bool(outside))
         kept = _counters(body) - self._known(around, call)
-        taken.fresh.update({each: self._fresh(each, number) for each in own - kept})
+        if hidden := own & taken.given.keys():
+            raise _No(f"another '{min(hidden)}' hides its parameter")
+        # One that hides a parameter is called like it: it still does so.
+        taken.fresh.update({each: self._fresh(each, number) for each in own - kept - taken.fresh.keys()})
         if reads and outside:
             raise _No("it writes more than variables of its own, and stands in an expression")
-        if moved := changed_names(c_ast.Compound(body)) & taken.given.keys():
+        if moved := changed_names(c_ast.Compound(everything)) & taken.given.keys():
             raise _No(f"it moves its pointer '{min(moved)}'")
         lines += [taken(one) for one in body]
+        if not reads and value is not None:
+            lines += self._effects(taken(value))
         if reads and value is not None and isinstance(returns, c_ast.FuncDecl):
             result = self._fresh(name, number)
             lines.append(_declaration(result, returns.type, taken(value)))
@@ -308,6 +314,18 @@ class _Expander:
                 raise _No(f"the effects of its call of {called} are unknown")
         self.made += 1
         return list(block.block_items), value
+
+    def _effects(self, value: Node) -> list[Node]:
+        """What is left of a value that nobody uses. Raises _No where that is a part of it."""
+
+        def has_effects(node: Node) -> bool:
+            return _stores(node) or (isinstance(node, c_ast.FuncCall) and not self._is_pure(node))
+
+        if not any(map(has_effects, nodes(value))):
+            return []
+        if not has_effects(value) or getattr(value, "op", "") == "&":
+            raise _No("a part of what it returns has effects")
+        return [value]
 
     def _is_pure(self, call: c_ast.FuncCall) -> bool:
         return isinstance(call.name, c_ast.ID) and result_type(call.name.name, self.unit, self.scope) is not None

@@ -28,6 +28,8 @@ def _may_be_read(found: Found, array: Array, read_first: Callable[[Array], bool]
     own = array.storage is Storage.LOCAL or (array.storage is Storage.PARAMETER and array.is_scalar)
     if not own or symbol is None or "extern" in symbol.decl.storage:
         return True
+    if symbol.decays:
+        return True  # what it points to has other names
     static = "static" in symbol.decl.storage
     if array.is_scalar and not static:
         return has_address_taken(found.function.body, name) or found.escapes(name)
