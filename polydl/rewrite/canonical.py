@@ -11,8 +11,10 @@ new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`), and thos
 names and loops are those of the file, of which some statements may be gone. Before sums are made in place, zero points
 come out of those of integers; around sums in blocks of registers, temporaries become part of what they are used for
 (`materialise`), and at last scalars that are used on both sides of such a sum are parted there (`around_products`).
-Behind the sums in place, loops over columns go innermost (`columns`). In front, iterations of loops get arrays of their
-own in place of one that they all use for a while (`own_copies`).
+Before them, values of functions
+that iterations share are computed once, into tables (`tabulate`); behind them loops over columns go innermost
+(`columns`). In front, iterations of loops get arrays of their own in place of one that they all use for a while
+(`own_copies`).
 """
 
 from __future__ import annotations
