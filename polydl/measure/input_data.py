@@ -379,15 +379,16 @@ def _of_parts(buffer: Buffer, made: Callable[[Buffer, np.random.Generator], AnyA
 
 
 def _dominant(buffer: Buffer, values: AnyArray, largest: float) -> AnyArray:
-    """The values, with the diagonal of a square matrix of reals, or of a packed one, made larger than the sum of any row.
+    """The values, with the diagonal of a square or packed matrix of reals made larger than the sum of any row.
 
     Factorisations and triangular systems are then well conditioned, and rounding in another order (or not, in an FMA)
     changes little. Otherwise an elimination without pivoting multiplies differences by the inverse of any small pivot
     (Higham, "Accuracy and stability of numerical algorithms", 9.3).
     """
     if buffer.diagonal is not None:
-        at = np.asarray([buffer.array.layout.offset(point) for point in isl.points(buffer.diagonal)], dtype=np.int64)
-        values[at] = buffer.stored(np.asarray(buffer.numbers(values[at]) + 2 * largest * len(at)))
+        at = np.asarray([buffer.array.layout.offset(point) for point in isl.points(buffer.diagonal)])
+        own = np.asarray(buffer.numbers(np.asarray(values[at])))
+        values[at] = buffer.stored(np.add(own, 2 * largest * len(at)))
     elif values.ndim == 2 and values.shape[0] == values.shape[1]:
         at = np.arange(values.shape[0])
         values[at, at] = buffer.stored(np.asarray(buffer.numbers(values[at, at]) + 2 * largest * values.shape[0]))
