@@ -85,19 +85,19 @@ def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter |
     asked = loop.condition
     if asked is None:
         return None
-    for name in loop.judged:
+    for name in loop.exit_variables:
         step = each[name].constant if name in each else None
         found = state.scope.find(name)
         if not step or found is None or found.integer is None:
             continue
         known = state.environment.get(name)
         condition = _passing_zero(straight(asked), name, step, found.integer)
-        steps = [part for part in (*loop.taken, *loop.step) if name in assigned_names(part)]
-        own = len(steps) == 1 and (name in loop.held or name not in loop.inside)
+        steps = [part for part in (*loop.test_effects, *loop.step) if name in assigned_names(part)]
+        own = len(steps) == 1 and (name in loop.header_stepped or name not in loop.inside)
         own = own and found.storage is not Storage.PARAMETER
         if not own:
             return Counter(loop, fresh(f"{name}_index", state), name, I64, 1, number(0, I64), 0, condition)
-        shift = step if any(steps[0] is part for part in loop.taken) else 0
+        shift = step if any(steps[0] is part for part in loop.test_effects) else 0
         start = None if known is None else known[0]
         return Counter(loop, name, name, found.integer, step, start, shift, _shifted(condition, name, shift))
     return None
@@ -202,9 +202,9 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             if error.data:
                 raise
             raise _not_affine(places, error, counter.start_node, counter) from None
-        asked = seen.subtract(begin) if counter.loop.once else seen
+        asked = seen.subtract(begin) if counter.loop.bottom_tested else seen
         holds, wraps = _condition(counter, asked, state, endless=True)
-        if counter.loop.once:
+        if counter.loop.bottom_tested:
             holds = holds.union(begin)
         alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
         if alone and all(_is_bound(one, variable, step) for one in summands(counter.condition, "&&")):

@@ -59,7 +59,7 @@ Known = tuple[Value, Node | None] | None
 class Evolutions:
     """What an iteration of a loop does to the integers that it changes.
 
-    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  later: t -> k + 2
+    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  wrap_around: t -> k + 2
     """
 
     begins: Mapping[str, str] = field(default_factory=dict)
@@ -68,10 +68,10 @@ class Evolutions:
     """Induction variables -> the step {start, +, step}, which no iteration changes."""
     growing: dict[str, Value] = field(default_factory=dict)
     """Those whose step is a polynomial of induction variables, as these are where the iteration begins."""
-    later: dict[str, Value] = field(default_factory=dict)
+    wrap_around: dict[str, Value] = field(default_factory=dict)
     """Wrap-around variables -> their value at the end of an iteration, a function of the induction variables and of
     wrap-around variables in front of them in this dictionary, as they are where the iteration begins."""
-    doubtful: set[str] = field(default_factory=set)
+    conditional: set[str] = field(default_factory=set)
     """Conditional recurrences: those of `each` whose step is right only if a loop inside runs at least once. They may
     be used in that loop and nowhere else."""
 
@@ -95,7 +95,7 @@ class Evolutions:
 def evolutions(loop: Loop, state: State) -> Evolutions:
     """How the integers evolve that a loop changes, where the walk is in front of its first iteration."""
     begins: dict[str, Value] = {}
-    names = loop.changed - loop.inside | loop.held if loop.left else loop.changed
+    names = loop.changed - loop.inside | loop.header_stepped if loop.left else loop.changed
     for name in sorted(names):
         found = state.scope.find(name)
         if found is not None and found.integer is not None and name not in state.settings.data:
@@ -104,8 +104,8 @@ def evolutions(loop: Loop, state: State) -> Evolutions:
     result = Evolutions({name: isl.involved_parameters(value.pw)[0] for name, value in begins.items() if value.pw})
     if not begins:
         return result
-    execution = _Execution(state, loop, result.doubtful)
-    body = not loop.left and not loop.inside.isdisjoint(begins.keys() - loop.held)
+    execution = _Execution(state, loop, result.conditional)
+    body = not loop.left and not loop.inside.isdisjoint(begins.keys() - loop.header_stepped)
     behind = execution.iteration(begins, body=body)
     waiting = dict(begins)
     for name, added in _added(begins, behind, state).items():
@@ -114,20 +114,20 @@ def evolutions(loop: Loop, state: State) -> Evolutions:
             del waiting[name]
     if body and waiting and result.each:
         # with what is known of the others: a row of i elements is one of less than none where i may be below zero
-        execution.doubtful = set()
+        execution.conditional = set()
         behind = execution.iteration(begins, body=True, steps=result.each)
         for name, added in _added({name: begins[name] for name in waiting}, behind, state).items():
-            if result.used(added) <= _counted(result, loop, begins) and name not in execution.doubtful:
+            if result.used(added) <= _counted(result, loop, begins) and name not in execution.conditional:
                 result.growing[name] = added
                 del waiting[name]
-        result.doubtful &= result.each.keys()
+        result.conditional &= result.each.keys()
     progress = True
     while progress:
         progress = False
         for name in list(waiting):
             end = behind.get(name)
             if end is not None and end[0].pw is not None and not result.used(end[0]) & waiting.keys():
-                result.later[name] = end[0]
+                result.wrap_around[name] = end[0]
                 del waiting[name]
                 progress = True
     return result
@@ -135,7 +135,7 @@ def evolutions(loop: Loop, state: State) -> Evolutions:
 
 def _counted(found: Evolutions, loop: Loop, begins: Mapping[str, Value]) -> set[str]:
     """Induction variables that a step may depend on: those that wrap around are none."""
-    return {name for name in found.each if not begins[name].ctype.unsigned or name in loop.judged}
+    return {name for name in found.each if not begins[name].ctype.unsigned or name in loop.exit_variables}
 
 
 def _added(begins: Mapping[str, Value], behind: Mapping[str, Known], state: State) -> dict[str, Value]:
@@ -150,7 +150,7 @@ class _Execution:
 
     state: State
     loop: Loop
-    doubtful: set[str]
+    conditional: set[str]
 
     def iteration(
         self, begins: Mapping[str, Value], *, body: bool, steps: Mapping[str, Value] | None = None
@@ -173,13 +173,14 @@ class _Execution:
             with state.scoped():
                 state.forget(self.loop.changed)
                 state.environment.update({name: (value, None) for name, value in begins.items()})
-                for part in self.loop.taken:
+                for part in self.loop.test_effects:
                     self.run(part)
                 if body:
                     state.domain = self._where(begins, first).intersect(self._reached(begins, first, steps or {}))
                     self.run(self.loop.body)
                 # what the header steps and the body changes, too, is refused by the walk
-                state.environment.update({name: (begins[name], None) for name in self.loop.held & begins.keys()})
+                stepped = self.loop.header_stepped & begins.keys()
+                state.environment.update({name: (begins[name], None) for name in stepped})
                 for part in self.loop.step:
                     self.run(part)
             return state.environment
@@ -210,7 +211,7 @@ class _Execution:
             holds = state.evaluator.condition(self.loop.condition, where)
         except (NotAffine, NeedsData):
             return where
-        if self.loop.once:
+        if self.loop.bottom_tested:
             starts = where
             for name, value in begins.items():
                 start = function_of(first.get(name))
@@ -321,7 +322,7 @@ class _Execution:
         finally:
             state.environment = environment
         made = values_behind(inner, counter, (around, taken), (environment, inside), state, self._inside_alone(loop))
-        self.doubtful.update(inner.doubtful & made.keys())
+        self.conditional.update(inner.conditional & made.keys())
         return made
 
     def _inside_alone(self, inner: Loop) -> set[str]:
@@ -344,11 +345,11 @@ def values_at(
     for name in found.growing:
         value = grown(name, found, environment, done)
         made[name] = None if value is None else (value, None)
-    if not found.later or done is None or done.pw is None:
-        return made | dict.fromkeys(found.later)
+    if not found.wrap_around or done is None or done.pw is None:
+        return made | dict.fromkeys(found.wrap_around)
     before = symbol_aff(counter.variable).sub(constant_aff(counter.step))
     own = {} if counter.name is None else {counter.name: counter.asked_at}
-    for name, behind in found.later.items():
+    for name, behind in found.wrap_around.items():
         begin = environment.get(name)
         now = {
             used: own[used] if used in own else known_number(made.get(used), reached, state)
@@ -376,7 +377,7 @@ def iterations_of(found: Evolutions, counter: counters.Counter, state: State) ->
     sees where an iteration begins. Raises InputError, NotAffine."""
     before = state.environment
     made: dict[str, Known] = {}
-    if found.later or found.recurrences - {counter.name}:
+    if found.wrap_around or found.recurrences - {counter.name}:
         made = values_at(found, counter, counters.reached(counter, state.domain, state), before, state)
     state.environment = dict(before)
     state.forget(counter.loop.changed)
@@ -397,12 +398,12 @@ def values_behind(
     """What the integers that a loop changes are behind it, as far as they evolve.
 
     `where`: where the loop stands, and its iterations; `environments`: in front of it, and where an iteration begins;
-    `alone`: integers that nothing but the loop uses, which become doubtful where it may not run; None: what is doubtful
-    is not known.
+    `alone`: integers that nothing but the loop uses, which become conditional where it may not run; None: what is
+    conditional is not known.
     """
     around, taken = where
     before, inside = environments
-    others = (found.recurrences - {counter.name}) | found.later.keys()
+    others = (found.recurrences - {counter.name}) | found.wrap_around.keys()
     declared = {part.name for part in counter.loop.first if isinstance(part, c_ast.Decl)}
     made: dict[str, Known] = {}
     if counter.name is not None and counter.name not in declared:
@@ -418,14 +419,14 @@ def values_behind(
         return made
     for name in others - declared:
         begin, value = before.get(name), None
-        if begin is not None and name in found.each and (alone is not None or name not in found.doubtful):
+        if begin is not None and name in found.each and (alone is not None or name not in found.conditional):
             if not count.sure and name in (alone or ()):
-                found.doubtful.add(name)
+                found.conditional.add(name)
             run = count.running if count.sure or name in (alone or ()) else count.exact
             value = moved(begin[0], found.each[name], run, state)
         elif begin is not None and name in found.growing and count.sure:
             value = grown(name, found, before, count.running)
-        elif begin is not None and name in found.later and begin[0].pw is not None:
+        elif begin is not None and name in found.wrap_around and begin[0].pw is not None:
             value = _behind_last(name, begin[0], found, counter, last, (taken, inside), state)
         made[name] = None if value is None else (value, None)
     return made
@@ -443,7 +444,7 @@ def _behind_last(
     """What an integer is behind a loop that follows others by an iteration. `iterations`: those of the loop, and what
     integers are where they begin."""
     taken, inside = iterations
-    behind = found.later[name]
+    behind = found.wrap_around[name]
     now = {used: known_number(inside.get(used), taken, state) for used in found.used(behind)}
     if counter.name is not None and counter.name in now:
         now[counter.name] = counter.asked_at

@@ -11,7 +11,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels, written_out
-from polydl.frontend.lower.conditional_assignments import choices
+from polydl.frontend.lower.if_conversion import if_converted
 from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawEntries, RawSegment
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.zeros import unskipped
@@ -251,7 +251,7 @@ class Assignments(State):
                 self.branch(dropped)
                 self.forget(changed_names(dropped))  # counters that are as they were where it does not run
                 return
-            chosen = choices(node, self) if isinstance(node, c_ast.If) else ()
+            chosen = if_converted(node, self) if isinstance(node, c_ast.If) else ()
             for one in chosen:
                 self.walk(one)
             if not chosen:

@@ -14,7 +14,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.loop_forms import counts, loop_of
-from polydl.frontend.lower import rows_ahead
+from polydl.frontend.lower import software_prefetch
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawEntries, RawStatement
 from polydl.frontend.lower.state import State
@@ -80,7 +80,7 @@ def body(
     if whole is not node:
         return RawBlackBox(_text(whole), known, inner, entries=entries)
     lanes = in_lanes(node, state.scope.find)
-    fetching = rows_ahead.fetching(node, entries.bounds if entries is not None else "", state.scope.find)
+    fetching = software_prefetch.fetching(node, entries.bounds if entries is not None else "", state.scope.find)
     ahead = None if fetching is None else in_lanes(fetching.code, state.scope.find) or fetching.code
     fetched = () if fetching is None else fetching.arrays
     return RawBlackBox(_text(node), known, inner, _text(lanes), entries=entries, ahead=_text(ahead), fetched=fetched)
@@ -140,5 +140,5 @@ def counters(node: Node) -> frozenset[str]:
         if isinstance(inner, c_ast.For) and isinstance(inner.init, c_ast.Assignment | c_ast.ExprList):
             found |= assigned_names(inner.init)
         elif isinstance(inner, c_ast.While | c_ast.DoWhile) and counts(inner):
-            found |= {name for name in loop_of(inner).judged if effect([node], name) is not Effect.READS}
+            found |= {name for name in loop_of(inner).exit_variables if effect([node], name) is not Effect.READS}
     return frozenset(found)
