@@ -117,6 +117,7 @@ class Options:
         words=_isas,
         only_words=True,
     )
+    strict: bool = option(False, "Refuse a file of which one region is refused.", _READING)
     strict_alias: bool = option(
         False,
         "Refuse arrays that might overlap where the output cannot ask, instead of assuming that they do not.",
@@ -334,6 +335,7 @@ class CommonChanges(TypedDict, total=False):
     top_k: int
     threads: int | None
     isa: str | None
+    strict: bool
     strict_alias: bool
     assume_pure: tuple[str, ...]
     reassociate: bool

@@ -31,7 +31,6 @@ from polydl.kernels.pack_ahead import checked, one_region_each
 from polydl.lower.header import header
 from polydl.lower.splice import splice
 from polydl.measure import Compilation, Progress, Toolchain, check_compiles, measure
-from polydl.measure.compiler import CompilerTooSlow
 from polydl.measure.given_data import check_names
 from polydl.measure.slices import original_slices
 from polydl.measure.source_check import Checked
@@ -59,8 +58,7 @@ from polydl.search.proofs import proof_of
 from polydl.search.scoring import scored
 from polydl.search.sizes.code import EverySize, Timer
 from polydl.search.sizes.curve import Curved, curve_over
-from polydl.search.sizes.find import code_for_other_sizes, pointed, timer_of
-from polydl.search.sizes.run_neighbours import run_neighbours
+from polydl.search.sizes.find import code_for_other_sizes, timer_of
 from polydl.search.timing_order import TimingOrder, codes_of, compiled
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
@@ -76,8 +74,6 @@ size, and what is left for the curve."""
 _FOR_TUNED = 0.75
 """What part of the budget is for variants at the tuned size, where none is asked for: what is left is for timing those
 for any size."""
-_QUICK = 0.5
-"""Seconds of one run of the original up to which the output is run at other sizes, too."""
 
 
 @deep()
@@ -285,6 +281,12 @@ def optimize(
         # What was compiled piece by piece is read once more as a whole: names might meet.
         whole = run and not all(one.compiled for one in done)
         diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
+        if diagnostics.late and any(one.code is not None and one.code.otherwise for one in done):
+            # At other sizes the loops run as they are written.
+            why = f"of code for other sizes {diagnostics.message.removeprefix('error: ')}"
+            done = [one if isinstance(one.other_sizes, str) else replace(one, other_sizes=why) for one in done]
+            text = _spliced(program, done, o)
+            diagnostics = check_compiles(text, toolchain, program.source, object_code=whole)
         if diagnostics.late:
             less = "; ".join(filter(None, (less, f"of the whole output {diagnostics.message.removeprefix('error: ')}")))
             diagnostics = check_compiles(text, toolchain, program.source, object_code=False)
@@ -321,7 +323,8 @@ def optimize(
         *(_unread(why, why.span) for why in program.unread),
         *(_unread(why, why.span or scop.span) for scop, why in failed),
     )
-    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less, checked)
+    refused = tuple(_unread(why, why.span) for why in program.refused)
+    return OptimizeResult(written, text, tuple(done), seconds, budget, without, unread, less, checked, refused)
 
 
 def _spliced(program: Program, done: Sequence[Optimized], o: Options) -> str:
@@ -470,18 +473,8 @@ def _optimize_scop(scop: Scop, o: Options, seconds: float, *, run: bool, progres
         ranking, report, chosen, order.illegal, order.proofs, analysis_seconds, others, why_timed=order.why,
         correction=order.correction,
     )  # fmt: skip
-    code, tried = done.code, tuple[dict[str, int], ...]()
-    # The harness has arrays of two dimensions for those of pointers to rows, as long as they are at these sizes.
-    if code is not None and report.original.median <= _QUICK and pointed(scop) is None:
-        tell = partial(progress, "sizes") if progress else None
-        elsewhere = replace(options, data={})  # what is given is of the tuned sizes
-        try:
-            tried = run_neighbours(scop, code, lambda sizes: with_sizes(scop, o, sizes), o.toolchain(), elsewhere, tell)
-        except CompilerTooSlow as error:
-            # At other sizes the loops run as they are written.
-            done = replace(done, other_sizes=f"of code for other sizes {error.reason}")
-            code = done.code
-    whole = code is None or (not code.outside and (bool(tried) or not code.otherwise))
+    code = done.code
+    whole = code is None or not (code.outside or code.otherwise)
     for_others = time.perf_counter() - for_others
     # What takes longer takes nothing from the regions that follow: how much is done is decided by counts.
     spent = min(for_others, max(0.0, seconds - report.spent))

@@ -355,6 +355,8 @@ class OptimizeResult:
     """How much less was searched than in small files, for people; empty: nothing."""
     checked: Checked = field(default_factory=Checked)
     """What calls of the output beside the source came to. A function for which they differ is as it was written."""
+    refused: tuple[str, ...] = ()
+    """Regions between pragmas that stay as they are written, where others do not, each with its place and why."""
 
     @property
     def timed_at(self) -> str:

@@ -21,7 +21,7 @@ from polydl.model.types import F32, F64, I32, I64, U32
 from polydl.options import Options
 from polydl.rewrite import partial_results as partial
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.results_in_parts import Partial
+from polydl.rewrite.reduction_privatisation import Partial
 from polydl.search.proofs import proof_of
 from tests.rewrite.executing import called, compiled
 

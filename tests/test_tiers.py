@@ -91,7 +91,7 @@ def test_a_change_reaches_what_imports_it() -> None:
     helper = since.reached(["tests/rewrite/executing.py"])
     assert helper is not None
     assert "tests/rewrite/test_pairs.py" in helper
-    assert "tests/rewrite/test_strips.py" not in helper
+    assert "tests/rewrite/test_detiling.py" not in helper
 
 
 def test_files_that_are_no_python() -> None:

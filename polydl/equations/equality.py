@@ -33,9 +33,9 @@ from polydl.equations.compared_values import (
     operation,
     unread_of,
 )
+from polydl.equations.footprint_comparison import elements_in, same_text, touched, unchanged
 from polydl.equations.lift import Equations, Source, reads
 from polydl.equations.terms_of_sums import NotShown, Term, compare, times
-from polydl.equations.touches import elements_in, same_text, touched, unchanged
 from polydl.model import isl
 from polydl.model.expr import (
     AffineValue,

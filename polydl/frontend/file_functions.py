@@ -10,7 +10,7 @@ from pycparser import c_ast
 from polydl.base.errors import InputError, InputErrors
 from polydl.frontend.core.deduced_types import deduce
 from polydl.frontend.core.reinterpreted import every_function
-from polydl.frontend.core.statements_apart import conditions_apart, stepped_apart
+from polydl.frontend.core.side_effect_sequencing import conditions_apart, stepped_apart
 from polydl.frontend.lower.inlined import Calls, expanded
 from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.symbols import Scope

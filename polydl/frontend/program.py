@@ -35,6 +35,8 @@ class Program:
     """In textual order."""
     unread: tuple[InputError, ...] = ()
     """Why other loops of the file are no scops, in textual order; but for those of `main`, which drive the others."""
+    refused: tuple[InputError, ...] = ()
+    """Why regions between pragmas are no scops, where others are."""
 
     def __repr__(self) -> str:
         scops = ", ".join(f"{s.function} (line {s.span.line})" for s in self.scops)
@@ -79,12 +81,12 @@ class Parsed:
         marked = any(pragma.kind == "scop" for pragma in self.pragmas)
         with quota("reading the scops"), deep():
             try:
-                scops, unread = (_marked(reading), ()) if marked else _nests(reading)
+                scops, others = _marked(reading) if marked else _nests(reading)
             except RecursionError as error:
                 raise too_deep(self.unit.source) from error
         _check_sizes(scops, reading.sizes, self.unit)
         check_compiler(scops, self.cc)
-        return Program(self.source, scops, unread)
+        return Program(self.source, scops, () if marked else others, others if marked else ())
 
     def with_parameters(self, found: Found) -> Extracted | QuotaExceeded:
         """A region with its sizes as parameters, or why it is none."""
@@ -210,8 +212,9 @@ _NESTS = 12
 """Of each of these regions, at most."""
 
 
-def _marked(reading: _Reading) -> tuple[Scop, ...]:
-    """The regions between pragmas. Raises InputErrors."""
+def _marked(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]:
+    """The regions between pragmas, and why others are none. Raises InputErrors where all are refused, a pragma is out
+    of place, or sizes are missing."""
     finder, parsed = reading.finder, reading.parsed
     for definition in parsed.functions.own:
         finder.search(parsed.functions.calls.expanded.get(definition.decl.name, definition))
@@ -224,19 +227,19 @@ def _marked(reading: _Reading) -> tuple[Scop, ...]:
             continue
         if not finder.errors:
             errors.append(_outside(pragma))
-    scops: list[Scop] = []
+    scops, refused = list[Scop](), list[InputError]()
     for found in finder.found:
         if parsed.function is not None and found.name != parsed.function:
             continue
         try:
             scops.append(reading.scop(found))
         except InputErrors as several:
-            errors += several.errors
-    if errors:
-        raise InputErrors(in_order(errors))
+            refused += several.errors
+    if errors or (refused and not scops) or any(error.topic == "sizes" for error in refused):
+        raise InputErrors(in_order([*errors, *refused]))
     if not scops:
         raise InputErrors([_no_scop(parsed.unit, parsed.function)])
-    return tuple(scops)
+    return tuple(scops), tuple(in_order(refused))
 
 
 def _nests(reading: _Reading) -> tuple[tuple[Scop, ...], tuple[InputError, ...]]:

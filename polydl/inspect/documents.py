@@ -204,6 +204,7 @@ def optimize_json(result: OptimizeResult) -> dict[str, Any]:
         "left_out": result.left_out,
         "less": result.less,
         "unread": list(result.unread),
+        "refused": list(result.refused),
         "checked": {
             "calls": result.checked.calls,
             "faults": [str(fault) for fault in result.checked.faults],

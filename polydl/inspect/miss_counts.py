@@ -158,6 +158,14 @@ def misses(
     kept, notes = _counted_accesses(program, nest)
     line_bytes = machine.caches[0].line_bytes
     layouts = {name: array.layout for name, array in program.arrays.items()}
+    packed = [array.name for array in program.arrays.values() if array.layout.packed is not None]
+    if simulated and packed:
+        raise InputError(
+            f"the lines of '{packed[0]}' are no simple function of its rows, which have different lengths",
+            program.arrays[packed[0]].span,
+            hint="leave out --simulate: misses are counted with each row beginning a line",
+        )
+    notes += tuple(f"rows of {name}, of different lengths, are counted as if each began with a line" for name in packed)
     if simulated:
         run = simulate(
             line_trace(replace(nest, accesses=kept), line_bytes, layouts, flat=True),

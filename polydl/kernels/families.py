@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,15 +40,17 @@ COPIES: tuple[Family[CopyPiece, CopyPiece, int, PackRoutine], ...] = (Packing(),
 
 def row_function(piece: Innermost) -> RowFunction | None:
     """The function that runs a piece; None where no family has one."""
-    for family in INNERMOST:
-        for use in family.matches(piece):
-            return family.emit(use, VECTOR)
-    return None
+    return next((family.emit(use, VECTOR) for family in _asked(piece) for use in family.matches(piece)), None)
 
 
 def has_row(piece: Innermost) -> bool:
     """Whether a family has a function that runs a piece."""
-    return any(True for family in INNERMOST for _ in family.matches(piece))
+    return any(True for family in _asked(piece) for _ in family.matches(piece))
+
+
+def _asked(piece: Innermost) -> Sequence[Family[Innermost, Any, int, RowFunction]]:
+    """The families that may run a piece. The general one alone loads all of a step before it stores."""
+    return [family for family in INNERMOST if isinstance(family, GeneralRow)] if piece.in_place else INNERMOST
 
 
 def rectangle_function(piece: Rectangle) -> TransposeFunction | None:

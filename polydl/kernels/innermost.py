@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from polydl.kernels.row_loops import RowLoops, RowStatement
@@ -80,8 +80,8 @@ class Printed:
 class Innermost:
     """An innermost loop, with the loops around it that go on where it ends: a row of columns.
 
-    No iteration needs another, but for elements that a statement writes in all of them (its target's move is 0): what
-    becomes of those is for the family to see.
+    No iteration needs what another one makes, but for elements that a statement writes in all of them (its target's
+    move is 0): what becomes of those is for the family to see.
     """
 
     arrays: Mapping[str, Array]
@@ -96,6 +96,9 @@ class Innermost:
     """None: only what it would take is asked."""
     inner: Mapping[int, int] = field(default_factory=dict)
     """Statements that each column runs in one more loop, by their place: its iterations, any number of them known."""
+    in_place: bool = False
+    """Whether columns read elements that later ones write, `v[i] = f(v[i], v[i + 1])`: they have to run in their order,
+    and those that run together have to read before any of them writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +174,7 @@ def printed(
         turned = tuple(RowStatement(at.statement, _turned(at.schedule, loops)) for at in body)
         piece = _piece(arrays, Printed(turned, loops, private, options, turned=True), inner, alike)
     assert piece.printed is not None
-    _check_independent(piece, piece.printed)
-    return piece
+    return replace(piece, in_place=_is_in_place(piece, piece.printed))
 
 
 def _turned(schedule: isl.Map, loops: RowLoops) -> isl.Map:
@@ -225,8 +227,8 @@ def _elements(array: Array, relation: isl.Map, loop: int) -> int | None:
     return None if rows is None else array.layout.distance([factors[loop] for factors, _ in rows])
 
 
-def _check_independent(piece: Innermost, where: Printed) -> None:
-    """No iteration of the row needs another. Raises NotVectorised."""
+def _is_in_place(piece: Innermost, where: Printed) -> bool:
+    """See `Innermost.in_place`. Raises NotVectorised where an iteration of the row needs what another one makes."""
     for at, statement in enumerate(piece.statements):
         assert isinstance(statement.body, Assignment)
         if piece.moves[at][statement.body.target] is None:
@@ -238,17 +240,31 @@ def _check_independent(piece: Innermost, where: Printed) -> None:
         own = piece.statements[at].target.array if isinstance(body, Assignment) else ""
         if any(a.array != own and a.array in written for a in piece.statements[at].accesses):
             raise NotVectorised("a sum inside of a row over what the row changes")
+    in_place = False
     for one, statement in enumerate(piece.statements):
         for number, a in enumerate(statement.accesses):
             if not a.write or piece.moves[one][number] == 0:
                 continue
             for two, other in enumerate(piece.statements):
                 for b in other.accesses:
-                    if a.array == b.array and conflict(where, where.relation(one, a), where.relation(two, b)):
+                    if a.array != b.array:
+                        continue
+                    pairs = _conflicts(where, where.relation(one, a), where.relation(two, b))
+                    if pairs.is_empty():
+                        continue
+                    if b.write or where.turned or not pairs.is_subset(isl.Map.lex_gt(pairs.get_space().domain())):
                         raise NotVectorised(f"iterations touch the same elements of {a.array}")
+                    in_place = True
+    return in_place
 
 
 def conflict(where: Printed, a: isl.Map, b: isl.Map) -> bool:
     """Whether two different iterations of one row touch the same element."""
+    return not _conflicts(where, a, b).is_empty()
+
+
+def _conflicts(where: Printed, a: isl.Map, b: isl.Map) -> isl.Map:
+    """{ [c…] -> [c…] } the pairs of different iterations of one row that touch the same element: in the way of `a`, and
+    in that of `b`."""
     pairs = a.apply_range(b.reverse())
-    return not isl.differ(isl.agree(pairs, range(where.loops.dims[0])), where.loops.dims).is_empty()
+    return isl.differ(isl.agree(pairs, range(where.loops.dims[0])), where.loops.dims)

@@ -66,7 +66,7 @@ def _lines(elements: isl.Space, layout: Layout | None, element_bytes: int, line_
     def line(inside: isl.Aff) -> isl.Aff:
         return isl.floor_div(inside.scale_val(isl.value(element_bytes)), line_bytes)
 
-    if layout is not None and not layout.is_row_major:
+    if layout is not None and layout.packed is None and not layout.is_row_major:
         return map_from_affs(every, [line(layout.address(elements))])
     if layout is None or None in layout.shape[1:]:
         return map_from_affs(every, [*subscripts[:-1], line(subscripts[-1])])

@@ -6,9 +6,10 @@ C distinct lines were touched since, this one included (capacity). The last touc
 maximum of those before; the lines touched since are an isl relation from times to lines, whose targets are counted as a
 polynomial of the time; the misses are the times at which it is above C.
 
-Two departures. HayStack counts with barvinok; here the polynomials are those of `polydl.model.fibres`. And before any
-last touch is looked for, the outermost loop is found one iteration of which touches no more lines than the cache has:
-whatever is touched again within such an iteration hits. That leaves the few accesses that come to a line first.
+Two departures. HayStack counts with barvinok; here the polynomials are those of `polydl.model.parametric_counting`. And
+before any last touch is looked for, the outermost loop is found one iteration of which touches no more lines than the
+cache has: whatever is touched again within such an iteration hits. That leaves the few accesses that come to a line
+first.
 
 The time that this takes depends on the loops and subscripts, not on the sizes, where the polynomials are affine in the
 loops: nests whose loops have constant bounds (tiled and permuted ones, stencils), and triangles as far as reuse across
@@ -27,8 +28,8 @@ from polydl.locality.lines import LineTrace
 from polydl.locality.simulate import MOST_ACCESSES, Cache, Simulated, simulate
 from polydl.model import isl
 from polydl.model.counting import ZERO, Count, count, count_above, count_fibres, total
-from polydl.model.fibres import NotClosedForm
 from polydl.model.isl import DEFAULT_QUOTA, quota
+from polydl.model.parametric_counting import NotClosedForm
 
 MOST_VALUES = 1000
 """Values of a loop that one count of misses takes one by one, at most: each takes about a millisecond."""

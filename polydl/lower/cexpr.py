@@ -76,6 +76,10 @@ class FromIsl:
         self._unsigned = unsigned
         self._short = frozenset(short) - {*unsigned}
 
+    def renamed(self, name: str) -> str:
+        """The C name of an isl identifier."""
+        return self._rename(name)
+
     def __call__(self, expression: isl.AstExpr) -> ctree.Expr:
         match expression_kind(expression):
             case "id":

@@ -10,6 +10,7 @@ object. Where nothing is touched the answer doesn't matter, for both branches do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,7 +21,7 @@ from polydl.lower.emit import helper_texts, names_for
 from polydl.lower.instance import Names
 from polydl.model import isl
 from polydl.model.isl.trees import parametric_value
-from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
+from polydl.model.polynomials import Poly, Rational, poly_add, poly_mul, poly_number, rational, whole
 from polydl.model.scop import Array, Ordered, Scop
 from polydl.model.touched import shown, touched
 
@@ -145,6 +146,9 @@ class _Ranges:
 
     def _bytes(self, array: Array, subscripts: Sequence[isl.PwAff], past: int = 0) -> str:
         """Bytes from the base to an element, or to one `past` it."""
+        if array.layout.packed is not None:
+            place = array.layout.packed.at([rational(self._polynomial(one)) for one in subscripts])
+            return _packed_bytes(poly_add(place, rational(poly_number(past))), f"sizeof({array.element.c})")
         elements = poly_number(0)
         for subscript, extent in zip(subscripts, array.extents, strict=True):
             if elements:
@@ -161,6 +165,21 @@ class _Ranges:
             return terms
         text = expression(self._c(parametric_value(value)))
         return {(text if text.endswith(")") and text.startswith(self._c.helpers.prefix) else f"({text})",): 1}
+
+
+def _packed_bytes(elements: Rational, size: str) -> str:
+    """So many elements, in C. The sum in front of a division is one of `long`: it may be below zero on its way."""
+    plain = whole(elements)
+    if plain is not None:
+        return in_bytes(plain, size)
+    by = math.lcm(*(c.denominator for c in elements.values()))
+    terms = sorted(elements.items(), key=lambda term: (term[1] < 0, -len(term[0]), term[0]))
+    text = ""
+    for monomial, coefficient in terms:
+        number = int(coefficient * by)
+        product_of = " * ".join([f"{abs(number)}l", *monomial])
+        text += f" {'-' if number < 0 else '+'} {product_of}" if text else f"{'-' if number < 0 else ''}{product_of}"
+    return f"({text}) / {by} * {size}"
 
 
 def in_bytes(elements: Poly, size: str) -> str:

@@ -139,7 +139,7 @@ def dispatched(scop: Scop, narrowed: Narrowed, choice: Dispatch) -> Generated:
 
 
 def _unknown(values: isl.Set, unsigned: frozenset[str]) -> isl.Set:
-    """What types leave open of whether parameters are in a set: compilers warn of `n >= 0` where it always holds."""
+    """What types leave open of whether the parameters are in a set: compilers warn of what always holds."""
     known = isl.Set.universe(values.get_space())
     for name in sorted(unsigned.intersection(isl.parameters(values))):
         known = known.intersect(isl.PwAff.from_aff(isl.parameter(name)).nonneg_set().params())

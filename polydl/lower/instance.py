@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from polydl.lower import ctree
 from polydl.lower.cexpr import FromIsl, of_body
 from polydl.lower.ctree import (
     Assign,
@@ -46,6 +48,8 @@ from polydl.model.expr import (
 from polydl.model.expr import Binary as BinaryOfModel
 from polydl.model.expr import Expr as ExprOfModel
 from polydl.model.functions import BITS_NAMES, function_of
+from polydl.model.packed import Packed
+from polydl.model.packed import subscript as subscript_name
 from polydl.model.scop import Array, Assignment, BlackBox, MicrokernelCall, Statement
 from polydl.model.segment_ends import AHEAD, END, end_of_rows, entries_ahead, is_far
 from polydl.model.strides import ByExtents
@@ -107,6 +111,8 @@ class Place:
             own = (reduce(plus, moved, first), *subscripts[rows:])
             return Item(found.name, own) if found.members is None else _member(found, own, subscript)
         start: Expr = Int(0)
+        if found.layout.packed is not None:
+            return Item(found.name, (self._packed(found.layout.packed, subscripts),))
         strides = found.layout.strides
         if strides is None and found.layout.is_row_major:
             moved = (times(self._inside(found, d), s) for d, s in enumerate(subscripts))
@@ -117,6 +123,43 @@ class Place:
             return Item(found.name, (self.c(self.build.expr_from_pw_aff(place.coalesce())),))
         terms = (times(Int(n), s) for s, n in zip(subscripts, strides, strict=True))
         return Item(found.name, (reduce(plus, terms, start),))
+
+    def _packed(self, layout: Packed, subscripts: Sequence[Expr]) -> Expr:
+        """The place of an element in a packed array: `c0 * (c0 + 1) / 2 + c1`, computed as `long`."""
+        *_, column = names = [subscript_name(d) for d in range(layout.rank)]
+        rows = {monomial: c for monomial, c in layout.address.items() if monomial != (column,)}
+        by = math.lcm(*(c.denominator for c in rows.values()))
+        values = dict(zip(names, map(self._long, subscripts), strict=True))
+        for name in {name for monomial in rows for name in monomial} - values.keys():
+            own = isl.parametric(isl.PwAff.from_aff(isl.parameter(name)), [name])
+            values[name] = self._long(self._parametric(own))
+        # what is multiplied by the first row stands behind it, in parentheses: c0 * (2 * n - c0 + 1)
+        factor = names[0] if all(names[0] in monomial for monomial in rows) else ""
+        whole: Expr = Int(0)
+        terms = sorted(rows.items(), key=lambda term: (term[1] < 0, -len(term[0]), term[0]))
+        for monomial, coefficient in terms:
+            rest = list(monomial)
+            if factor:
+                rest.remove(factor)
+            number = int(coefficient * by)
+            term: Expr = Int(abs(number))
+            for name in rest:
+                term = Binary("*", term, values[name]) if term != Int(1) else values[name]
+            if whole == Int(0):
+                whole = Unary("-", term) if number < 0 else term
+            else:
+                whole = Binary("+" if number > 0 else "-", whole, term)
+        if factor:
+            whole = Binary("*", values[factor], whole)
+        if by > 1 and whole != Int(0):
+            whole = Binary("/", whole, Int(by))
+        return plus(whole, subscripts[-1])
+
+    def _long(self, value: Expr) -> Expr:
+        """A value that C computes as `long`, as it does where a loop variable of the output is in it."""
+        parameters = {self.c.renamed(name) for name in isl.parameters(isl.Map.from_pw_multi_aff(self.back))}
+        used = {*ctree.names(value)}
+        return value if not used or not used <= parameters else Cast("long", value)
 
     def _moved(self, array: Array, base: isl.PwAff, subscripts: Sequence[isl.PwAff]) -> Expr:
         """The place of an element in the memory that begins at a place of the array."""

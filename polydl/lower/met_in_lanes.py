@@ -9,6 +9,7 @@ the old value where i is 3). Such loops stay without vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from polydl.model import isl
 from polydl.model.isl.trees import union_map
@@ -45,9 +46,15 @@ def meet_sometimes(scop: Scop, band: Band, around: Sequence[Member], private: Ma
 
 
 def _sometimes(found: Sequence[tuple[Statement, Access]], apart: isl.UnionMap, which: isl.UnionMap) -> bool:
-    writes = union_map(access.relation for _, access in found if access.write)
-    every = union_map(access.relation for _, access in found)
-    meeting = writes.apply_range(every.reverse()).intersect(apart)
+    """Each two accesses on their own: two instances that always meet in one element may meet in another sometimes."""
+    relations = [(access.write, union_map([access.relation])) for _, access in found]
+    return any(
+        _meet_sometimes(one, other, apart, which) for (write, one), (_, other) in product(relations, repeat=2) if write
+    )
+
+
+def _meet_sometimes(write: isl.UnionMap, other: isl.UnionMap, apart: isl.UnionMap, which: isl.UnionMap) -> bool:
+    meeting = write.apply_range(other.reverse()).intersect(apart)
     if meeting.is_empty():
         return False
     always = which.apply_range(meeting.apply_domain(which).apply_range(which)).apply_range(which.reverse())

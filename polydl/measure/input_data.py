@@ -55,6 +55,8 @@ class Buffer:
     """Data of the user's, in place of invented ones."""
     in_words: bool = False
     """Whether the program takes bits of its elements for bfloat16s: it holds such numbers then."""
+    diagonal: isl.Set | None = None
+    """Of a packed array the elements that an access reaches one of in each row, as those of a diagonal."""
     parts: tuple[Buffer, ...] = ()
     """Of structures whose members have several types: the arrays in this memory, one of each type, itself the first."""
 
@@ -181,6 +183,7 @@ def describe_buffers(
                     one.name in scop.live_out,
                     values.get(one.name) if one.is_scalar else None,
                     given=_fitting(given[one.name], one, layout, place) if one.name in given else None,
+                    diagonal=_diagonal(scop, one),
                 )
             )
     extents = {b.array.name: [n - before for n, before in zip(b.shape, b.layout.before, strict=True)] for b in buffers}
@@ -253,6 +256,11 @@ def _layout(scop: Scop, arrays: Sequence[Array], given: Given | None = None, lea
         return array.layout
     touched = [a.relation.range() for s in scop.statements for a in s.accesses if a.array in names]
     touched = [region for region in touched if not region.is_empty()]
+    if array.layout.packed is not None:
+        # Addresses grow with the subscripts in lexicographic order.
+        last = max((array.layout.offset(isl.lex_extreme(region, greatest=True)) for region in touched), default=0)
+        size = max(last + 1, 0 if given is None else given.values.size, least)
+        return row_major([size])
     ends = [(isl.least(region, 0), isl.greatest(region, 0)) for region in touched]
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     outer, *inner = array.layout.shape
@@ -272,6 +280,19 @@ def _layout(scop: Scop, arrays: Sequence[Array], given: Given | None = None, lea
     if outer + before < 1 or any((extent or 0) < 1 for extent in inner):
         raise NotMeasurable(f"array '{array.name}' has no elements at these sizes", array.span, "give other sizes")
     return row_major([outer, *inner]).padded(0, before)
+
+
+def _diagonal(scop: Scop, array: Array) -> isl.Set | None:
+    """See `Buffer.diagonal`; None of other arrays."""
+    if array.layout.packed is None:
+        return None
+    ranges = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == array.name]
+    found = [
+        one
+        for one in ranges
+        if all(isl.is_determined(one, d) for d in range(1, array.layout.rank)) and one.is_bounded()
+    ]
+    return isl.united(found)
 
 
 ROOM = mmap.PAGESIZE
@@ -358,13 +379,17 @@ def _of_parts(buffer: Buffer, made: Callable[[Buffer, np.random.Generator], AnyA
 
 
 def _dominant(buffer: Buffer, values: AnyArray, largest: float) -> AnyArray:
-    """The values, with the diagonal of a square matrix of reals made larger than the sum of any row.
+    """The values, with the diagonal of a square or packed matrix of reals made larger than the sum of any row.
 
     Factorisations and triangular systems are then well conditioned, and rounding in another order (or not, in an FMA)
     changes little. Otherwise an elimination without pivoting multiplies differences by the inverse of any small pivot
     (Higham, "Accuracy and stability of numerical algorithms", 9.3).
     """
-    if values.ndim == 2 and values.shape[0] == values.shape[1]:
+    if buffer.diagonal is not None:
+        at = np.asarray([buffer.array.layout.offset(point) for point in isl.points(buffer.diagonal)])
+        own = np.asarray(buffer.numbers(np.asarray(values[at])))
+        values[at] = buffer.stored(np.add(own, 2 * largest * len(at)))
+    elif values.ndim == 2 and values.shape[0] == values.shape[1]:
         at = np.arange(values.shape[0])
         values[at, at] = buffer.stored(np.asarray(buffer.numbers(values[at, at]) + 2 * largest * values.shape[0]))
     return values

@@ -9,7 +9,7 @@ from dataclasses import replace
 from polydl.base.errors import InputError
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Const, Expr, on_operands
-from polydl.model.layout import NO_AXES
+from polydl.model.layout import NO_AXES, packed_by
 from polydl.model.scop import Array, Assignment, BlackBox, Body, CallArgument, Guard, MicrokernelCall, Scop, Statement
 from polydl.model.types import integer_literal
 
@@ -179,6 +179,8 @@ def _argument(argument: CallArgument, values: Mapping[str, int]) -> CallArgument
 
 
 def _array(array: Array, values: Mapping[str, int]) -> Array:
+    if array.layout.packed is not None:
+        return replace(array, layout=packed_by(array.layout.packed.sized(values)))
     if not array.layout.is_row_major:
         return array
     extents = tuple(None if extent is None else isl.function_at(extent, values) for extent in array.extents)

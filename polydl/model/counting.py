@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polydl.base.errors import QuotaExceeded
-from polydl.model import fibres, isl, lattice
+from polydl.model import isl, lattice, parametric_counting
 from polydl.model.isl import DEFAULT_QUOTA, quota, to_int
 
 ENUMERATION_BUDGET = 20_000
@@ -153,7 +153,7 @@ def count_symbolic(points: isl.Set) -> isl.PwQPolynomial | None:
         for piece in disjoint_pieces(isl.parameters_first(points.coalesce())):
             for domain, size in _fibres_of(piece, known):
                 result = result.add(isl.PwQPolynomial.alloc(domain, size))
-    except fibres.NotClosedForm:
+    except parametric_counting.NotClosedForm:
         return None
     result = result.coalesce()
     if result.n_piece() > MOST_SHOWN or any(isl.has_floors(size) for _, size in result.get_pieces()):
@@ -165,8 +165,8 @@ def count_fibres(relation: isl.Map) -> isl.PwQPolynomial:
     """{ [i…] -> [number of targets of i] } for a relation without parameters, with tuples of any names; 0 where it says
     nothing.
 
-    Raises NotClosedForm (see `polydl.model.fibres`), and Error where isl finds no description of the pairs that it can
-    be counted from.
+    Raises NotClosedForm (see `polydl.model.parametric_counting`), and Error where isl finds no description of the pairs
+    that it can be counted from.
     """
     source = isl.unnamed_space(isl.domain_arity(relation))
     result = isl.PwQPolynomial.from_qpolynomial(isl.polynomial(source, []))
@@ -196,7 +196,7 @@ def _fibres_of(piece: isl.BasicSet, known: int) -> list[tuple[isl.Set, isl.QPoly
     equalities, inequalities = ([(*(row[i] for i in order), row[-1]) for row in rows] for rows in isl.rows(piece))
     definitions = [row for row in inequalities if not any(row[len(given) : -1])]
     found = []
-    for case in fibres.count(len(given), equalities, inequalities):
+    for case in parametric_counting.count(len(given), equalities, inequalities):
         rows = [(*row[: len(given)], row[-1]) for row in (*definitions, *case.rows)]
         every = isl.basic_set(len(given), [], rows).to_set()
         domain = isl.project_onto(every, range(len(divisions), len(given)))
@@ -208,7 +208,7 @@ def _fibres_of(piece: isl.BasicSet, known: int) -> list[tuple[isl.Set, isl.QPoly
     return found
 
 
-def _floor(space: isl.Space, columns: Sequence[isl.Aff], symbol: fibres.Symbol) -> isl.Aff:
+def _floor(space: isl.Space, columns: Sequence[isl.Aff], symbol: parametric_counting.Symbol) -> isl.Aff:
     row, by = symbol
     whole = _sum(space, [(column, row[i]) for i, column in enumerate(columns) if row[i]], row[-1])
     return whole if by == 1 else isl.floor_div(whole, by)

@@ -7,6 +7,10 @@ A layout cuts subscripts into digits and puts the digits in an order; storage is
     interleaved    B[k][n]      k / 2, n, k % 2           pairs of neighbours, for dot products of bf16 (VNNI)
     padded         I[y][x]      y + 1, x + 1              a border around an image
 
+or, where rows have different lengths, says where an element lies by a polynomial (`model.packed`):
+
+    packed         L[i][j]      i*(i + 1)/2 + j           a triangle, row by row
+
 Strides, sizes and footprints of storage are computed from here, and nowhere else is an array taken to be row-major.
 The digits are those of the packed layouts of BLIS (Van Zee and van de Geijn, TOMS 2015) and of TPP-MLIR's `pack`.
 """
@@ -19,6 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from polydl.model import isl
+from polydl.model.packed import Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,9 @@ class Layout:
     step fits the finer digits. Where more fits, storage has gaps. Digits with one value are 0."""
     before: tuple[int, ...]
     """Elements of padding in front of each dimension: its subscripts start at -before."""
+    packed: Packed | None = None
+    """Where elements lie if no digits say that, as those of a packed triangle: axes have no extents then, and strides
+    are those of the innermost dimension alone."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for axes that are no such digits."""
@@ -72,7 +80,8 @@ class Layout:
     @property
     def is_row_major(self) -> bool:
         """Whether this is the layout of a C array: one axis per dimension, in order, without padding in front."""
-        return not any(self.before) and [(a.dimension, a.step) for a in self.axes] == [(d, 1) for d in range(self.rank)]
+        plain = self.packed is None and not any(self.before)
+        return plain and [(a.dimension, a.step) for a in self.axes] == [(d, 1) for d in range(self.rank)]
 
     # Other layouts
 
@@ -138,7 +147,9 @@ class Layout:
 
     def distance(self, moves: Sequence[int]) -> int | None:
         """Elements between a place and the one whose subscripts are `moves` further; None where that depends on the
-        place (between the elements of a blocked dimension) or is not known."""
+        place (between the elements of a blocked dimension, the rows of a triangle) or is not known."""
+        if self.packed is not None:
+            return self.packed.distance(moves)
         total = 0
         strides = dict(zip(self.axes, self.axis_strides, strict=True))
         for dimension, move in enumerate(moves):
@@ -159,7 +170,12 @@ class Layout:
         return total
 
     def offset(self, subscripts: Sequence[int]) -> int:
-        """Elements from the start of storage to an element. The extents of all but the outermost axis are known."""
+        """Elements from the start of storage to an element. The extents of all but the outermost axis are known, or the
+        parameters of a packed address have values."""
+        if self.packed is not None:
+            place = self.packed.offset(subscripts)
+            assert place is not None, "the layout is not known"
+            return place
         total = 0
         for axis, stride in zip(self.axes, self.axis_strides, strict=True):
             assert stride is not None, "the layout is not known"
@@ -231,3 +247,8 @@ NO_AXES = Layout((), ())
 def row_major(extents: Sequence[int | None]) -> Layout:
     """The layout of a C array with these extents; None for one that is not known."""
     return Layout(tuple(Axis(d, 1, extent) for d, extent in enumerate(extents)), (0,) * len(extents))
+
+
+def packed_by(address: Packed) -> Layout:
+    """The layout of elements that lie at a packed address."""
+    return Layout(tuple(Axis(d, 1, None) for d in range(address.rank)), (0,) * address.rank, address)

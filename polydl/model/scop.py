@@ -103,7 +103,7 @@ class Array:
     element: ElementType
     extents: tuple[isl.PwAff | None, ...]
     """Elements per dimension, each a parametric PwAff on the scop's parameters (constant where sizes are known).
-    Only the first may be None: unknown (`float A[][N]`, `float *p`)."""
+    Only the first may be None: unknown (`float A[][N]`, `float *p`); of a packed array each is."""
     storage: Storage
     declaration: str
     """C declaration usable as a function parameter, no trailing semicolon: `float A[restrict 300][200]`,

@@ -1,9 +1,9 @@
 """Which part of an array's memory a program touches: from where to where, as functions of the parameters.
 
-For an array in C's order of elements the first and the last element touched are the lexicographic minimum and maximum
-of its access relations; these are exact where the relations are. Compared with those of another array they tell
-whether the two share memory (LLVM's runtime checks, `RuntimePointerChecking`; Polly's `createRTC` in Doerfert, Grosser
-and Hack, "Optimistic loop optimization", CGO 2017).
+For an array in C's order of elements, and for a packed one, the first and the last element touched are the
+lexicographic minimum and maximum of its access relations; these are exact where the relations are. Compared with those
+of another array they tell whether the two share memory (LLVM's runtime checks, `RuntimePointerChecking`; Polly's
+`createRTC` in Doerfert, Grosser and Hack, "Optimistic loop optimization", CGO 2017).
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ def has_range(array: Array, statements: Sequence[Statement]) -> bool:
     number is not known have none."""
     return (
         array.rows is None
-        and array.layout.is_row_major
-        and all(extent is not None for extent in array.extents[1:])
+        and (array.layout.packed is not None or _is_in_rows(array))
         and all(bool(one.is_bounded()) for one in _elements(array, statements))
     )
+
+
+def _is_in_rows(array: Array) -> bool:
+    return array.layout.is_row_major and all(extent is not None for extent in array.extents[1:])
 
 
 def touched(scop: Scop, array: Array) -> tuple[Range, ...]:
@@ -56,7 +59,7 @@ def touched(scop: Scop, array: Array) -> tuple[Range, ...]:
         if any(_is_inside(group, other) for other in others):
             needed = others
     return tuple(
-        Range(*(_readable(group, greatest, scop.context) for greatest in (False, True)))
+        Range(*(_readable(group, array, greatest, scop.context) for greatest in (False, True)))
         for group in (group.coalesce() for group in needed)
     )
 
@@ -90,11 +93,11 @@ def _end(elements: isl.Set, greatest: bool) -> list[isl.PwAff]:
     return found
 
 
-def _readable(elements: isl.Set, greatest: bool, context: isl.Set) -> tuple[isl.PwAff, ...]:
+def _readable(elements: isl.Set, array: Array, greatest: bool, context: isl.Set) -> tuple[isl.PwAff, ...]:
     """The same, without conditions that hold wherever there are elements."""
     known = elements.params().intersect(context.params())
     exact = [one.gist_params(known).coalesce() for one in _end(elements, greatest)]
-    if all(len(isl.pieces(one)) <= _MOST_PIECES for one in exact):
+    if array.layout.packed is not None or all(len(isl.pieces(one)) <= _MOST_PIECES for one in exact):
         return tuple(exact)
     box = (isl.symbolic_bounds(elements, place)[greatest] for place in range(isl.arity(elements)))
     return tuple(one.coalesce().gist_params(known).coalesce() for one in box)

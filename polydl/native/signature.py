@@ -228,10 +228,16 @@ def _least(name: str, scops: Sequence[Scop]) -> int | None:
                 reached = access.relation.range()
                 if reached.is_empty() or not (access.exact or reached.is_bounded()):
                     continue  # nothing is read, or nothing says how far
-                if array.linear:
+                if array.layout.packed is not None:
+                    ends = [array.layout.offset(isl.lex_extreme(reached, greatest=last)) for last in (False, True)]
+                    low, high = map(isl.value, ends)
+                elif array.linear:
                     reached = isl.project_onto(reached, range(len(array.extents) - array.behind))
-                offset = array.in_front.layout.address(reached) if array.linear else isl.coordinate(reached, 0)
-                low, high = reached.min_val(offset), reached.max_val(offset)
+                    offset = array.in_front.layout.address(reached)
+                    low, high = reached.min_val(offset), reached.max_val(offset)
+                else:
+                    offset = isl.coordinate(reached, 0)
+                    low, high = reached.min_val(offset), reached.max_val(offset)
             if not low.is_int() or to_int(low) < 0:
                 raise InputError(f"{scop.function} reaches elements before the start of '{name}'", access.span)
             highest = max(to_int(high), -1 if highest is None else highest)

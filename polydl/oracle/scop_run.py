@@ -78,9 +78,11 @@ class Watched:
 
 def row_major(array: Array, start: Place) -> Where:
     """Where the elements of an array of known sizes lie, by its layout. Raises Unsupported for unknown ones."""
+    packed, size = array.layout.packed, array.element.bytes
+    if packed is not None and packed.offset((0,) * packed.rank) is not None:
+        return lambda subscripts: Place(start.object, start.offset + size * array.layout.offset(subscripts))
     if None in array.layout.axis_strides:
         raise Unsupported(f"the size of '{array.name}' is not known")
-    size = array.element.bytes
     return lambda subscripts: Place(start.object, start.offset + size * array.layout.offset(subscripts))
 
 

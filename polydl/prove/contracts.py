@@ -338,6 +338,8 @@ def row_step(
     values: dict[str, Symbol] = {}
     stores: list[tuple[Pointer, Symbol]] = []
     for item in step.body.block_items or []:
+        if stores and isinstance(item, c_ast.Decl | c_ast.Compound | c_ast.For):
+            raise Unreadable(f"{name} computes behind its stores")
         running = scanning(item, env, ends, strides)
         if running is not None:
             if back:

@@ -253,11 +253,17 @@ def check_shared(
     others = [t for t in touches if t not in summed]
     written = elements_at(order, [t for t in others if t.write], end, place)
     everything = elements_at(order, others, end, place)
-    if written is not None and everything is not None:
-        conflict = written.apply_range(everything.reverse())
+    for mine in (True, False) if one.reads_first else (None,):
+        against = [t for t in others if mine is None or t.write == mine]
+        touched = everything if mine is None else elements_at(order, against, end, place)
+        if written is None or touched is None:
+            continue
+        conflict = written.apply_range(touched.reverse())
         for d in range(end):
             if d in one.times:
                 differ = isl.differ(conflict, [d])
+                if mine is False:
+                    differ = differ.subtract(isl.descending(differ, d))  # read before it is written
                 if not differ.is_empty():
                     a, b, where = pair(differ)
                     raise Wrong(

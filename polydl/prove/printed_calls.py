@@ -230,8 +230,9 @@ def _row(walk: Walk, item: Any, arguments: Sequence[Any], at: Place, waiting: Wa
         raise Unreadable(f"line {line_of(item)}: a sum over a row that may have no columns")
     before = len(at.time)
     lanes = ConcurrentLoop(
-        walk.loops, tuple(range(before, before + loops)), "vector", reduction=sums, line=line_of(item)
-    )
+        walk.loops, tuple(range(before, before + loops)), "vector", reduction=sums, line=line_of(item),
+        reads_first=meant is None and not sums and not any(row.back for row in waiting.rows),
+    )  # fmt: skip
     at.loops = (*at.loops, lanes)
     # A row that counts down has the first of its iterations in the last column.
     downwards = [row.back for row in waiting.rows] or [False] * loops

@@ -75,6 +75,8 @@ class ConcurrentLoop:
     """Whose threads share it out; None: threads are started for it, and wait for each other at its end."""
     stays: bool = False
     """Of a team: a thread has the same iterations each time that it comes to the loop."""
+    reads_first: bool = False
+    """Of a row: its columns run in the order of the iterations, and those that run together read before they write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def box_nest(scop: Scop, nest: Nest, *, hull: bool = False) -> BoxNest | None:
         accesses += found
     names = dict.fromkeys(a.array for a in accesses)
     stored = [scop.arrays[name].layout for name in names]
-    if any(None in layout.axis_strides and not layout.is_row_major for layout in stored):
+    if any(None in layout.axis_strides and not (layout.is_row_major or layout.packed) for layout in stored):
         return None
     bytes_of = {name: scop.arrays[name].element.bytes for name in names}
     extents = tuple(nest.counts[i].extent or 1 for i in nest.loops)

@@ -30,7 +30,7 @@ from polydl.target.isa import has_register_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Sunk(Rule):
+class Sinking(Rule):
     """A scalar is set to a number right in front of the statement that needs it.
 
     before:    for i: { m = 0; for j: for d: s[j] += …;  for j: m = max(m, s[j]); }
@@ -64,7 +64,7 @@ class Saved(Rule):
 
 def around_products(scop: Scop) -> Iterator[Step]:
     """Part the scalars that are used both in front of a contraction and behind it, where it is alone in its loops
-    afterwards (`Sunk`, `Saved`; `Expanded` where a scalar changes on both sides). Raises QuotaExceeded."""
+    afterwards (`Sinking`, `Saved`; `Expanded` where a scalar changes on both sides). Raises QuotaExceeded."""
     for name in [s.name for s in scop.statements if s.depth > 1]:
         heavy = scop.statement(name)
         around = _around(scop, heavy)
@@ -115,7 +115,7 @@ def _sunk(scop: Scop, statement: Statement, reader: Statement, depth: int) -> St
     place = spread.statement(reader.name).position
     position = (*place[:depth], place[depth] - 1)
     statements = [replace(s, position=position) if s.name == statement.name else s for s in spread.statements]
-    return Step(Sunk(statement.name, reader.name), scop, in_order(scop, statements))
+    return Step(Sinking(statement.name, reader.name), scop, in_order(scop, statements))
 
 
 def _saved(

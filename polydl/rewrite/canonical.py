@@ -11,8 +11,10 @@ new names (`S1` becomes `S1t0` and `S1t1`; `S1` and `S2` become `S1r`), and thos
 names and loops are those of the file, of which some statements may be gone. Before sums are made in place, zero points
 come out of those of integers; around sums in blocks of registers, temporaries become part of what they are used for
 (`materialise`), and at last scalars that are used on both sides of such a sum are parted there (`around_products`).
-Behind the sums in place, loops over columns go innermost (`columns`). In front, iterations of loops get arrays of their
-own in place of one that they all use for a while (`own_copies`).
+Before them, values of functions
+that iterations share are computed once, into tables (`tabulate`); behind them loops over columns go innermost
+(`columns`). In front, iterations of loops get arrays of their own in place of one that they all use for a while
+(`own_copies`).
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from polydl.rewrite.around_products import around_products
 from polydl.rewrite.borders import apart, borders, borders_stay
 from polydl.rewrite.columns import columns
 from polydl.rewrite.dead import LeftOut, without_dead
-from polydl.rewrite.digits import digits
+from polydl.rewrite.detiling import strips, upwards
+from polydl.rewrite.div_mod_splitting import digits
 from polydl.rewrite.expressions import multiply_adds, returned
 from polydl.rewrite.first_iterations import first_iterations
-from polydl.rewrite.gathered_sums import gathered
 from polydl.rewrite.interiors import interiors, wide_enough
 from polydl.rewrite.joint_blocks import joint_blocks
 from polydl.rewrite.linear import linear_sums
@@ -48,15 +50,16 @@ from polydl.rewrite.materialise import (
 )
 from polydl.rewrite.own_copies import own_copies
 from polydl.rewrite.partial_results import partial
+from polydl.rewrite.reduction_fission import reduction_fission
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.row_buffers import row_buffers
+from polydl.rewrite.scatter_to_gather import gathered
 from polydl.rewrite.scattered_sums import beside
 from polydl.rewrite.split import split
-from polydl.rewrite.staircase import staircase
-from polydl.rewrite.storage import lives_apart
-from polydl.rewrite.strips import strips, upwards
+from polydl.rewrite.storage import split_live_ranges
 from polydl.rewrite.sums_in_lanes import sums_of_read_bounds
-from polydl.rewrite.terms import terms_apart
+from polydl.rewrite.tabulate import tabulated
+from polydl.rewrite.triangle_padding import staircase
 from polydl.rewrite.widen import widen
 from polydl.rewrite.zero_points import factors_in_place, zero_points, zero_points_stay
 
@@ -108,7 +111,7 @@ def canonical(
     """
     if names is not None:
         form = Form.SEARCHED if names else Form.WRITTEN
-    order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, lives_apart]
+    order: list[Callable[[Scop], Iterator[Step]]] = [without_dead, returned, split_live_ranges]
     order += [row_buffers, own_copies, digits] if form is Form.SEARCHED else []
     order += [joint_blocks] if reassociate and form is Form.SEARCHED else []
     if reassociate:
@@ -116,13 +119,13 @@ def canonical(
         order += [factors_in_place, zero_points] if form is Form.SEARCHED else []
         order += [linear_sums]
         order += [gathered, results_of_sums, expand, beside] if form is Form.SEARCHED else []
-    order += [first_iterations] if form is Form.SEARCHED else []
+    order += [first_iterations, tabulated] if form is Form.SEARCHED else []
     order += [lambda one: in_place(one, reassociate=reassociate), forward]
     if form is Form.SEARCHED:
         order += [results_of_blocks] if reassociate else []
         order += [columns]
         order += [lambda one: strips(one, reassociate=reassociate)]
-        order += [terms_apart] if reassociate else []
+        order += [reduction_fission] if reassociate else []
         order += [lambda one: reroll(one, reassociate=reassociate), lambda one: upwards(one, reassociate=reassociate)]
         order += [widen] if reassociate else []
         order += [staircase]

@@ -21,7 +21,7 @@ from polydl.model.time import inside_of
 from polydl.rewrite.cut import Piece, cut, plain_part, subscripts_in_pieces
 from polydl.rewrite.ranges import Range, edges, whole_of
 from polydl.rewrite.scratch_array import box_of
-from polydl.rewrite.storage import lives_apart
+from polydl.rewrite.storage import split_live_ranges
 from polydl.target.isa import kernel_contraction
 
 _MOST_EDGE = 8
@@ -68,7 +68,7 @@ def _steps(scop: Scop, group: Mapping[str, _Cuts]) -> list[Step]:
             return []
         try:
             if depths == [level] or step.broken() is None:
-                return [step, *lives_apart(step.after)]
+                return [step, *split_live_ranges(step.after)]
         except QuotaExceeded:
             return [step]  # whoever checks it says so
     return []

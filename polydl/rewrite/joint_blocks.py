@@ -31,7 +31,7 @@ from polydl.rewrite.joint_groups import Carried, Joint, joint_groups, with_value
 from polydl.rewrite.joint_starts import Block, function_of_map
 from polydl.rewrite.new_statements import assignment, free_statement_name, shifted
 from polydl.rewrite.partial_results import piece_length
-from polydl.rewrite.results_in_parts import in_pieces, trips_of
+from polydl.rewrite.reduction_privatisation import in_pieces, trips_of
 from polydl.rewrite.scratch_array import array_over, elements_of, ends_of, free_name, region_scalar, stored_in
 
 WHOLE = 1 << 14

@@ -33,7 +33,7 @@ from polydl.model.joint_combiners import JOINT_COMBINERS, JointCombiner, formula
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage
 from polydl.model.time import inside_of, map_from_affs
 from polydl.model.types import integer_literal, literal_value
-from polydl.rewrite.results_in_parts import together
+from polydl.rewrite.reduction_privatisation import together
 
 _STATE, _LEAF, _ELEMENT = "state ", "leaf ", "element "
 """Begin the names of unknowns; none is a name in C."""

@@ -43,11 +43,11 @@ from polydl.model.expr import Const, Load, factors_of, is_zero, loads
 from polydl.model.isl import quota
 from polydl.model.scop import Access, Assignment, Scop, Statement, Storage, without_scalar
 from polydl.model.time import common_depth, prefix
+from polydl.rewrite.reduction_fission import products, reduction_fission
 from polydl.rewrite.reroll import reroll
 from polydl.rewrite.scratch_array import is_box, stored_in
-from polydl.rewrite.staircase import staircase
 from polydl.rewrite.storage import Expanded, expanded
-from polydl.rewrite.terms import products, terms_apart
+from polydl.rewrite.triangle_padding import staircase
 from polydl.rewrite.widen import widen
 from polydl.target.isa import has_register_blocks, kernel_contraction
 
@@ -120,7 +120,7 @@ def in_blocks(scop: Scop, names: Iterable[str]) -> bool:
 
 def finished(scop: Scop) -> Scop:
     """The program after the rewrites that contractions come of."""
-    return through(scop, in_place, forward, terms_apart, reroll, widen, staircase)
+    return through(scop, in_place, forward, reduction_fission, reroll, widen, staircase)
 
 
 def alone(scop: Scop, statements: Sequence[Statement]) -> bool:

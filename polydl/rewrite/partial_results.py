@@ -24,7 +24,7 @@ from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.scop import Scop, Statement
 from polydl.model.time import inside_of
-from polydl.rewrite.results_in_parts import Partial, combined, points_of, splitting, together, trips_of
+from polydl.rewrite.reduction_privatisation import Partial, combined, points_of, splitting, together, trips_of
 from polydl.rewrite.scratch_array import elements_of, ends_of
 from polydl.target.instructions import RATE, arithmetic, vector_cycles
 from polydl.target.isa import has_register_blocks, kernel_contraction, written

@@ -105,10 +105,10 @@ def _moved(statement: Statement, name: str, array: str, depth: int, element: isl
 
 
 RENAMED = "polydl_life_"
-"""Begins the names of scalars that `lives_apart` makes."""
+"""Begins the names of scalars that `split_live_ranges` makes."""
 
 
-def lives_apart(scop: Scop) -> Iterator[Step]:
+def split_live_ranges(scop: Scop) -> Iterator[Step]:
     """Give a scalar of its own to each value of a scalar that is used for several, one after the other (`Lives`), and
     arrays to what is in an array of the region in turn. Of arrays of one dimension, such as rows of scalars
     (`columns`), threads may as well take some elements each. Raises QuotaExceeded."""

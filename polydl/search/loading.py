@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from polydl.base.errors import InputError, InputErrors
+from polydl.base.errors import InputError, InputErrors, InputWarning
 from polydl.frontend import Parsed, Program
 from polydl.frontend import parsed as parsed_file
 from polydl.frontend.inline import located
@@ -39,7 +40,19 @@ def load(
     """
     path, folders = located(path)
     o = (options or Options()).changed(**changes).including(folders)
-    return parsed(path, o).program(o.tuned, require_sizes=require_sizes, rows_fit=rows_fit)
+    return _told(parsed(path, o).program(o.tuned, require_sizes=require_sizes, rows_fit=rows_fit), o)
+
+
+def _told(program: Program, o: Options) -> Program:
+    """The same program, with a warning for each region between pragmas that is refused. Raises InputErrors where the
+    options want all of its loops."""
+    if o.strict and (program.refused or program.unread):
+        raise InputErrors((*program.refused, *program.unread))
+    for error in program.refused:
+        assert error.span is not None, "it stands in the file"
+        stays = f"{error.reason}; the region stays as it is written"
+        warnings.warn(InputWarning(stays, error.span, error.hint or "see docs/refused.md"), stacklevel=2)
+    return program
 
 
 def parsed(path: Path, o: Options) -> Parsed:
@@ -70,8 +83,10 @@ def sized(file: Parsed, options: Options) -> tuple[Program, Options]:
     """The scops of a file with a size for everything, and the options with them: an integer parameter of a function to
     which they give none may have every value, which `default_sizes` has a range for. Raises InputError."""
     try:
-        return file.program(options.tuned), options
+        return _told(file.program(options.tuned), options), options
     except InputErrors as refused:
+        if options.strict and not any(error.topic == "sizes" for error in refused.errors):
+            raise
         # For want of sizes, or of leading dimensions that are known to be as long as rows.
         if any(error.topic not in ("sizes", "not-affine") for error in refused.errors):
             raise
@@ -83,7 +98,7 @@ def sized(file: Parsed, options: Options) -> tuple[Program, Options]:
         if not found:
             raise
         with_them = replace(options, sizes={**found, **options.sizes})
-        return file.program(with_them.tuned), with_them
+        return _told(file.program(with_them.tuned), with_them), with_them
 
 
 def only_scop(program: Program) -> Scop:
@@ -138,7 +153,8 @@ def with_sizes(scop: Scop, o: Options, sizes: Mapping[str, int]) -> Scop:
     symbolic, wanted = scop.symbolic, {**o.tuned, **sizes}
     if symbolic is not None and takes_sizes(symbolic, wanted):
         return tuned_for(symbolic, wanted)
-    program = load(scop.source.path, o, sizes=wanted)
+    _, folders = located(scop.source.path)
+    program = parsed(Path(scop.source.path), o.including(folders)).program(wanted)
     found = next((s for s in program.scops if s.region.start == scop.region.start), None)
     if found is None:
         given = ", ".join(f"{name} = {value}" for name, value in sizes.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 from polydl import load
 from polydl.equations.step import applied
 from polydl.model.scop import BlackBox, Scop
-from polydl.rewrite.storage import RENAMED, lives_apart
+from polydl.rewrite.storage import RENAMED, split_live_ranges
 
 HEAD = "void f(const float in[restrict 20][30], float out[restrict 20][30])\n{\n  float w, v;\n#pragma scop\n"
 
@@ -17,7 +17,7 @@ def apart(tmp_path: Path, body: str) -> Scop:
     path = tmp_path / "k.c"
     path.write_text(f"{HEAD}{body}\n#pragma endscop\n}}\n")
     (scop,) = load(path).scops
-    steps = list(lives_apart(scop))
+    steps = list(split_live_ranges(scop))
     assert all(step.broken() is None for step in steps)
     return applied(scop, steps)
 

@@ -13,7 +13,7 @@ from polydl.equations.step import Step, applied
 from polydl.frontend import load
 from polydl.model.scop import Assignment, Scop
 from polydl.rewrite.materialise import in_place
-from polydl.rewrite.storage import lives_apart
+from polydl.rewrite.storage import split_live_ranges
 
 
 def scop_of(body: str, folder: Path, locals_: str = "", after: str = "") -> Scop:
@@ -123,7 +123,7 @@ for (int i = 0; i < 8; i++) {
 def test_one_name_for_several_values(tmp_path: Path) -> None:
     scop = scop_of(LU, tmp_path)
     assert private_scalars(scop) == {}
-    apart = after(scop, lives_apart(scop))
+    apart = after(scop, split_live_ranges(scop))
     assert set(private_scalars(apart).values()) == {2}
     assert len(private_scalars(apart)) == 2
     rewritten = after(apart, in_place(apart))
@@ -142,7 +142,7 @@ def test_one_name_for_several_values(tmp_path: Path) -> None:
 )
 def test_values_that_mix_keep_one_name(body: str, tmp_path: Path) -> None:
     scop = scop_of(body, tmp_path, "double s = 1;")
-    assert not list(lives_apart(scop))
+    assert not list(split_live_ranges(scop))
 
 
 FILLED = "for (int j = 0; j < 8; j++) e[j] = A[i][j] * 2;"

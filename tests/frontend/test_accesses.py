@@ -414,7 +414,7 @@ def test_a_parameter_that_changes(tmp_path: Path, body: str, domain: str) -> Non
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("for (int k = 0; k < 3; k++) { for (int i = 0; i < n; i++) x[i] = 1; n -= k; }", "depends on data"),
+        ("for (int k = 0; k < 3; k++) { for (int i = 0; i < n; i++) x[i] = 1; n -= k; }", "is not affine"),
         ("if (x[0] > 0) n = 9; for (int i = 0; i < n; i++) x[i] = 1;", "depends on data"),
     ],
 )

@@ -247,6 +247,21 @@ def test_scalars_of_one_black_box_are_its_own(tmp_path: Path, before: str, body:
     assert not touched_ & names and ({"t"} - names) & {*before.split("double ")[1][:1]} <= touched_
 
 
+def test_an_integer_that_is_stepped_behind_the_code_has_its_value_in_it(tmp_path: Path) -> None:
+    """Also where the code is what reads it first."""
+    body = "int k = 0; for (int i = 0; i < 9; i++) { if (A[i][0] > 0) B[k] = A[i][0]; k += 2; }"
+    (kept,) = region(tmp_path, body, HEAD).statements
+    assert isinstance(kept.body, BlackBox)
+    values = {declaration: str(value) for declaration, value in kept.body.locals}
+    assert "(2i)" in values["const int k"]
+
+
+def test_an_integer_that_is_no_affine_function_is_refused_in_code_that_is_kept(tmp_path: Path) -> None:
+    body = "int k = 0; for (int i = 0; i < 9; i++) for (int j = i; j < 9; j++) { if (A[i][j] > 0) B[k] = 1; k++; }"
+    with pytest.raises(InputErrors, match="the value of 'k' is not affine where data decide what runs"):
+        region(tmp_path, body, HEAD)
+
+
 @pytest.mark.parametrize("header", ["x = B[i], p = at[i]; p < at[i + 1]; p++", "p = at[i]; p < at[i + 1]; p++, x += 1"])
 def test_headers_store_more_than_counters(tmp_path: Path, header: str) -> None:
     body = f"double x = 0; for (int i = 0; i < 19; i++) {{ int p; for ({header}) A[i][0] += A[19][p]; B[i] = x; }}"

@@ -55,6 +55,9 @@ HEAD = "void f(int n, unsigned u, float *y, float z[64][64])"
         ("for (unsigned i = 63; i < 64; --i) y[i] = 1;", "{ S0[i] : 0 <= i < 64 }"),
         ("for (unsigned i = 63; i < u; --i) y[i] = 1;", "[u] -> { S0[i] : 0 <= i < 64 and u > 63 }"),
         ("for (unsigned long i = 63; 64 > i; i--) y[i] = 1;", "{ S0[i] : 0 <= i < 64 }"),
+        ("for (unsigned i = 20; i != -1u; --i) y[i] = 1;", "{ S0[i] : 0 <= i <= 20 }"),
+        ("for (unsigned char i = 20; i != (unsigned char)-1; --i) y[i] = 1;", "{ S0[i] : 0 <= i <= 20 }"),
+        ("for (unsigned long i = 20; i != -1; --i) y[i] = 1;", "{ S0[i] : 0 <= i <= 20 }"),
     ],
 )
 def test_loops_that_count(tmp_path: Path, body: str, domain: str) -> None:

@@ -69,7 +69,7 @@ def test_rows_of_a_width_that_is_open(tmp_path: Path) -> None:
         f"int k = 0; {LOOP} {{ if (i > 3) k++; y[k] = x[i]; }}",
         f"int k = 0; {LOOP} {{ y[k] = x[i]; k += i; }}",
         f"int k = 0; {LOOP} {{ y[k] = x[i]; k = 2 * k; }}",
-        "int k = 0; for (int i = 0; i < n; i++) for (int j = 0; j < i; j++) y[k++] = 1;",
+        "int k = 0; for (int i = 0; i < n; i++) for (int j = 2; j < i; j++) y[k++] = 1;",
         "int k = 0; for (int i = 0; i < n; i++) { for (int j = 0; j < w; j++) k++; y[k] = 1; }",
         f"unsigned k = 9; {LOOP} {{ y[k] = x[i]; k--; }}",
         f"int k = 0; int *p = &k; {LOOP} {{ y[k] = x[i]; k++; }}",

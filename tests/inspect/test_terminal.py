@@ -44,7 +44,6 @@ def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> polydl.OptimizeResu
         return Report(timed("original", 1.0), some, 0.3, 0, 0, 0)
 
     monkeypatch.setattr(pipeline, "measure", measured)
-    monkeypatch.setattr(pipeline, "run_neighbours", lambda *arguments: ())
     return polydl.optimize(WAVE, tmp_path / "out.c", space="small", machine="epyc-zen5", threads=2, top_k=2, seed=0)
 
 

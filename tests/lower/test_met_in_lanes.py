@@ -35,6 +35,11 @@ HEAD = "void f(int n, float a[restrict 32][32], float x[restrict 32], float y[re
             id="the iterations inside",
         ),
         pytest.param("for (int j = 0; j < 4; j++) a[i][j] += a[i][j + 1];", True, id="neighbours"),
+        pytest.param(
+            "for (int j = 0; j < 4; j++) { float t = a[i][j] + a[i][i]; a[i][i] = t > 9.0f ? 9.0f : t; }",
+            False,
+            id="beside what always meets",
+        ),
     ],
 )
 def test_the_order_in_an_iteration(tmp_path: Path, body: str, vector: bool) -> None:

@@ -12,7 +12,7 @@ import polydl
 from polydl import pipeline
 from polydl.cli.app import main
 from polydl.lower.emit import Generated
-from polydl.lower.splice import splice
+from polydl.lower.splice import guarded, splice
 from polydl.measure import Toolchain, source_check
 from polydl.measure.check_calls import Subject
 from polydl.measure.check_job import OtherMachine
@@ -233,3 +233,23 @@ void f(unsigned n, int *restrict a)
 """
     found = polydl.optimize(source, run=False, sizes={"n": 32767}, space="small", budget=2)
     assert found.checked.calls and not found.checked.faults
+
+
+def test_a_condition_on_a_size_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The code for one leading dimension is called with another one, beside the tuned sizes."""
+
+    def forgetful(scop: Scop, replacement: str, newline: str, otherwise: str = "") -> str:
+        text = guarded(scop, replacement, newline, otherwise)
+        assert "lda == 36 && " in text
+        return text.replace("lda == 36 && ", "")
+
+    monkeypatch.setattr("polydl.lower.splice.guarded", forgetful)
+    text = (
+        "void add(int n, int lda, const float *restrict a, float y[restrict 40])\n{\n"
+        "    for (int i = 0; i < n; i++)\n        for (int j = 0; j < n; j++)\n"
+        "            y[i] += a[i * lda + j];\n}\n"
+    )
+    done = polydl.optimize(text, sizes={"n": 32, "lda": 36}, run=False)
+    (fault,) = done.checked.faults
+    assert fault.function == "add"
+    assert "lda = 37" in str(fault)

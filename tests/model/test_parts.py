@@ -11,7 +11,7 @@ from polydl.model.contraction import contraction
 from polydl.model.expr import loads
 from polydl.model.scop import Assignment, Scop
 from polydl.model.time import common_depth
-from polydl.rewrite.terms import terms_apart
+from polydl.rewrite.reduction_fission import terms_apart
 
 
 def scop_of(tmp_path: Path, body: str) -> Scop:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from polydl import pipeline
+from polydl.base.errors import InputError
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
+from polydl.measure.unit import size_guards
+from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import at_other_sizes, load, rank, with_fused
 from polydl.schedule.ordered import ordered
 from polydl.schedule.program_tree import program_tree
 from polydl.search.loading import with_sizes
-from polydl.search.sizes.run_neighbours import MOST, neighbouring_sizes
 from polydl.search.timing_order import TimingOrder
 from tests.compiling import run_compiler, run_program
 from tests.efforts import LEAST
@@ -82,14 +84,27 @@ def everyday_outputs(entry: Entry, values: Mapping[str, int]) -> tuple[list[str]
             best = ranking.variants[0]  # stands in the last text, too, and runs there at the tuned sizes
             codes = [variant.generated for variant in variants if variant is not best]
             codes.append(at_other_sizes(ranking, chosen).code)
-            places = neighbouring_sizes(scop, lambda sizes, scop=scop: with_sizes(scop, chosen, sizes))
-            nearby += [{**values, **sizes} for sizes, _ in islice(places, MOST)]
+            nearby += [{**values, **sizes} for sizes in islice(neighbouring_sizes(scop, chosen), 6)]
         offered.append((ranking.scop, codes))
     texts = [entry.text]
     for number in range(max(len(codes) for _, codes in offered)):
         pieces = [(scop, codes[min(number, len(codes) - 1)]) for scop, codes in offered]
         texts.append(splice(program.source, pieces, ""))
     return texts, nearby
+
+
+def neighbouring_sizes(scop: Scop, chosen: Options) -> Iterator[dict[str, int]]:
+    """Sizes beside the scop's own, one parameter one more and one less at a time, where the program works with them."""
+    tuned = {guard.name: guard.value for guard in size_guards(scop)}
+    for name, value in tuned.items():
+        for other in (value + 1, value - 1):
+            try:
+                there = with_sizes(scop, chosen, {name: other})
+            except InputError:
+                continue  # such as an array that is too short for one element more
+            sizes = {guard.name: guard.value for guard in size_guards(there)}
+            if other > 0 and sizes.keys() == tuned.keys():
+                yield sizes
 
 
 # A scheduler that is stopped says so loudly: what is found without it is to be right all the same.

@@ -3,6 +3,6 @@
 #define SQUARE(x) ((x) * (x))
 void f(float A[N]) {
 #pragma scop
-	for (int i = 0; i < N; i++) A[SQUARE(i)] = 0.0f;
+	for (int i = 0; i < N; i++) A[SQUARE(i - 5)] = 0.0f;
 #pragma endscop
 }

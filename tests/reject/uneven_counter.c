@@ -4,7 +4,7 @@ void f(int n, const double A[n][n], double *restrict p)
     int k = 0;
 #pragma scop
     for (int i = 0; i < n; i++)
-        for (int j = i; j < n; j++)
+        for (int j = 2 * i; j < n; j++)
             p[k++] = A[i][j];
 #pragma endscop
 }

@@ -38,7 +38,7 @@ PARTED = {
     ),
     "a number in front of the product": (
         f"for (int i = 0; i < 9; i++) {{ s = 0; {PRODUCT} {ROW} s += C[i][j]; D[i] = s; }}",
-        ["Sunk"],
+        ["Sinking"],
     ),
     "a sum that goes on behind the product": (
         f"for (int i = 0; i < 9; i++) {{ s = A[i][0]; {PRODUCT} {ROW} s += C[i][j]; D[i] = s; }}",

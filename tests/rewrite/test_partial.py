@@ -18,7 +18,7 @@ from polydl.model.scop import Scop, Storage
 from polydl.options import Options
 from polydl.rewrite import partial_results as module
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.results_in_parts import Partial
+from polydl.rewrite.reduction_privatisation import Partial
 from polydl.search.proofs import proof_of
 from tests.efforts import LEAST
 from tests.oracle.native import NATIVE, PLAIN, apart, compile_c

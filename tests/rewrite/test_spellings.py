@@ -10,9 +10,9 @@ import pytest
 from polydl import load
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
+from polydl.rewrite.detiling import Upwards
 from polydl.rewrite.linear import linear_sums
 from polydl.rewrite.materialise import forward
-from polydl.rewrite.strips import Upwards
 from polydl.target.isa import kernel_contraction
 
 HEAD = (

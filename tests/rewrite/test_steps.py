@@ -20,9 +20,9 @@ from polydl.model.time import map_from_affs
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.cut import part_of
 from polydl.rewrite.dead import LeftOut, without_dead
+from polydl.rewrite.reduction_fission import reduction_fission
 from polydl.rewrite.split import split
 from polydl.rewrite.storage import Lives
-from polydl.rewrite.terms import terms_apart
 
 HEAD = "void f(double A[restrict 8][8], double B[restrict 8][8], double C[restrict 8][8], double d[restrict 8])"
 
@@ -159,7 +159,7 @@ def test_another_sum_is_not_its_terms(tmp_path: Path) -> None:
         "for (int i = 0; i < 8; i++) { d[i] = C[i][0]; for (int j = 0; j < 8; j++) for (int k = 0; k < 8; k++)\n"
         "C[i][j] += A[i][k] * B[k][j] - B[i][k] * A[k][j]; A[i][0] = C[i][1]; }"
     )
-    (step,) = terms_apart(scop_of(tmp_path, body))
+    (step,) = reduction_fission(scop_of(tmp_path, body))
     assert step.broken() is None
 
     def other(name: str, change: Callable[[Statement], Statement]) -> str | None:
@@ -184,7 +184,7 @@ def test_a_term_with_a_sign_is_taken_away(tmp_path: Path) -> None:
         "for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) for (int k = 0; k < 8; k++)\n"
         "C[i][j] += -(A[i][k] * B[k][j]) + B[i][k] * A[k][j];"
     )
-    (step,) = terms_apart(scop_of(tmp_path, body))
+    (step,) = reduction_fission(scop_of(tmp_path, body))
     assert step.broken() is None
     assert [s.body.op for s in step.after.statements if isinstance(s.body, Assignment)] == ["-=", "+="]
 

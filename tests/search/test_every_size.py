@@ -6,19 +6,16 @@ import ctypes
 import itertools
 import mmap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import polydl
 from polydl.base.effort import Effort
-from polydl.base.errors import InputError, PolyDLError
+from polydl.base.errors import InputError
 from polydl.base.flags import sizes as sizes_given
 from polydl.dependences.nests import nests
-from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
-from polydl.measure import MeasureOptions, Toolchain
 from polydl.model.at_sizes import at_sizes
 from polydl.options import Options
 from polydl.rank.estimator import Estimator
@@ -29,7 +26,6 @@ from polydl.schedule.loops import apply
 from polydl.search.default_sizes import default_sizes
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.dispatch import Question, few, taken, tree
-from polydl.search.sizes.run_neighbours import run_neighbours
 from polydl.search.sizes.size_points import size_points
 from tests.efforts import FEWEST
 from tests.oracle.native import compile_c
@@ -368,27 +364,6 @@ def test_a_macro_has_one_value() -> None:
 
 def test_the_same_input_gives_the_same_text() -> None:
     assert made(MATMUL, m=64, n=80, k=96).text == made(MATMUL, m=64, n=80, k=96).text
-
-
-def test_the_output_is_run_at_other_sizes() -> None:
-    tuned = {"m": 24, "n": 25, "k": 26}
-    done = made(MATMUL, **tuned).scops[0]
-    scop, code = done.ranking.program.read, done.code
-    assert code is not None
-    assert "polydl_mk_" in code.otherwise
-
-    def tried(code: Generated) -> tuple[dict[str, int], ...]:
-        return run_neighbours(
-            scop,
-            code,
-            lambda sizes: polydl.load(MATMUL, sizes=tuned | sizes).scops[0],
-            Toolchain(),
-            MeasureOptions(threads=2),
-        )
-
-    assert len(tried(code)) == 6
-    with pytest.raises(PolyDLError, match="computes something else"):
-        tried(replace(code, otherwise="(void)0;"))
 
 
 def test_the_output_is_run_at_other_sizes_where_macros_have_values() -> None:

@@ -17,7 +17,7 @@ from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.splice import splice
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.partial_results import ROUNDS, partial_in_rounds
-from polydl.rewrite.results_in_parts import Partial
+from polydl.rewrite.reduction_privatisation import Partial
 from polydl.schedule.check import check
 from polydl.search.sizes.code import EverySize
 from polydl.search.sizes.partial_sums import candidates_in_rounds

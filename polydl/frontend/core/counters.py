@@ -16,7 +16,7 @@ from polydl.frontend.core.tree_parts import integer, replaced, summands
 from polydl.frontend.lower.raw import SourceLoop
 from polydl.frontend.lower.state import State
 from polydl.frontend.meaning.affine import NotAffine, Value, number, symbol, tidy
-from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff, universe
 from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.symbols import mentions
@@ -85,19 +85,19 @@ def counter_of(loop: Loop, each: Mapping[str, Value], state: State) -> Counter |
     asked = loop.condition
     if asked is None:
         return None
-    for name in loop.judged:
+    for name in loop.exit_variables:
         step = each[name].constant if name in each else None
         found = state.scope.find(name)
         if not step or found is None or found.integer is None:
             continue
         known = state.environment.get(name)
         condition = _passing_zero(straight(asked), name, step, found.integer)
-        steps = [part for part in (*loop.taken, *loop.step) if name in assigned_names(part)]
-        own = len(steps) == 1 and (name in loop.held or name not in loop.inside)
+        steps = [part for part in (*loop.test_effects, *loop.step) if name in assigned_names(part)]
+        own = len(steps) == 1 and (name in loop.header_stepped or name not in loop.inside)
         own = own and found.storage is not Storage.PARAMETER
         if not own:
             return Counter(loop, fresh(f"{name}_index", state), name, I64, 1, number(0, I64), 0, condition)
-        shift = step if any(steps[0] is part for part in loop.taken) else 0
+        shift = step if any(steps[0] is part for part in loop.test_effects) else 0
         start = None if known is None else known[0]
         return Counter(loop, name, name, found.integer, step, start, shift, _shifted(condition, name, shift))
     return None
@@ -202,9 +202,9 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             if error.data:
                 raise
             raise _not_affine(places, error, counter.start_node, counter) from None
-        asked = seen.subtract(begin) if counter.loop.once else seen
+        asked = seen.subtract(begin) if counter.loop.bottom_tested else seen
         holds, wraps = _condition(counter, asked, state, endless=True)
-        if counter.loop.once:
+        if counter.loop.bottom_tested:
             holds = holds.union(begin)
         alone = not {*mentions(counter.condition)} & (counter.loop.changed - {variable})
         if alone and all(_is_bound(one, variable, step) for one in summands(counter.condition, "&&")):
@@ -227,6 +227,8 @@ def domain(counter: Counter, where: isl.Set, state: State) -> isl.Set:
             failed = isl.rename_parameter(stops, variable, _EARLIER)
             failed = failed.intersect(earlier.le_set(at) if step > 0 else earlier.ge_set(at))
             result = seen.intersect(holds).subtract(isl.some_values(failed, [_EARLIER]))
+            if wraps_below:
+                result = _representable(result, state)
         if not wraps_below:
             _in_range(counter, result, state)
         if wraps:  # it must not for those that are reached
@@ -250,11 +252,24 @@ def _behind_zero(counter: Counter, where: isl.Set, state: State) -> isl.Set:
     greatest = c_ast.Constant(counter.ctype.c, f"{counter.ctype.maximum}ul", counter.condition.coord)
     there = replace(counter, condition=replaced(counter.condition, {counter.variable: greatest}))
     holds = _condition(there, where, state)[0]
-    for name in isl.parameters(holds):
-        known = state.scope.find(name)
-        if known is not None and known.integer is not None:
-            holds = holds.intersect(own_range(name, known.integer))
-    return holds
+    return holds.intersect(_ranges(holds, state))
+
+
+def _representable(taken: isl.Set, state: State) -> isl.Set:
+    """Values that no type is too short for, which goes without saying: that nothing is greater is left out."""
+    ends = universe()
+    for name in isl.parameters(taken):
+        found = state.variable(name)
+        if found is not None:
+            ends = ends.intersect(symbol_aff(name).le_set(constant_aff(found[0].maximum)))
+    return tidy(taken.intersect(ends)).gist(ends)
+
+
+def _ranges(of: isl.Set, state: State) -> isl.Set:
+    """The values that the types of its symbols have."""
+    known = {name: state.variable(name) for name in isl.parameters(of)}
+    ranges = (own_range(name, found[0]) for name, found in known.items() if found is not None)
+    return reduce(isl.Set.intersect, ranges, universe())
 
 
 def _condition(counter: Counter, where: isl.Set, state: State, *, endless: bool = False) -> tuple[isl.Set, bool]:

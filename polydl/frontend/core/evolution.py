@@ -13,13 +13,19 @@ iteration (a wrap-around variable: Wolfe, "Beyond induction variables", PLDI 199
 
     for (t = a, t0 = t % 2; t < b; t++, t0 = t % 2) …
 
-The number may come of loops inside: `k++` in a loop of `w` iterations adds w, as long as w stays what it is.
+The number may come of loops inside: `k++` in a loop of `w` iterations adds w, as long as w stays what it is. Where w is
+a polynomial of the loop's own variable, as in the rows of a triangle, k is the sum of that over the iterations before,
+a chain of recurrences of a higher order and a polynomial of one degree more:
+
+    for (i = 0; i < n; i++)                  k = {0, +, 1, +, 1}: i * (i + 1) / 2 where the body begins
+        for (j = 0; j <= i; j++) p[k++] = …
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
@@ -29,18 +35,21 @@ from polydl.frontend.core import counters
 from polydl.frontend.core.loop_forms import AnyLoop, Loop, Step, loop_of, step_of
 from polydl.frontend.core.tree_parts import assigned_value
 from polydl.frontend.lower.state import State
-from polydl.frontend.meaning.affine import NotAffine, Value, constant, symbol
-from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff
+from polydl.frontend.meaning.affine import NotAffine, Value, as_rational, constant, polynomial_value, symbol
+from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff, universe
 from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.lookup import NeedsData
 from polydl.frontend.meaning.symbols import mentions
 from polydl.model import isl
+from polydl.model.polynomials import Rational, poly_add, poly_mul, substituted, summed
 from polydl.model.scop import Storage
 from polydl.model.types import I64
 
-BEGIN = "__polydl_begin_"
+_BEGIN = "__polydl_begin_"
 """Begins the symbols for what integers are where an iteration begins."""
+_DONE = "__polydl_done"
+"""The number of an iteration."""
 
 Known = tuple[Value, Node | None] | None
 """What the environment of a walk has of an integer."""
@@ -50,64 +59,105 @@ Known = tuple[Value, Node | None] | None
 class Evolutions:
     """What an iteration of a loop does to the integers that it changes.
 
-    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  later: t -> k + 2
+    for (i = 0; i < n; i++) { y[i] = x[k] + z[t]; k += 2; t = k; }         each: k -> 2;  wrap_around: t -> k + 2
     """
 
+    begins: Mapping[str, str] = field(default_factory=dict)
+    """The symbols for what the integers are where an iteration begins."""
     each: dict[str, Value] = field(default_factory=dict)
     """Induction variables -> the step {start, +, step}, which no iteration changes."""
-    later: dict[str, Value] = field(default_factory=dict)
+    growing: dict[str, Value] = field(default_factory=dict)
+    """Those whose step is a polynomial of induction variables, as these are where the iteration begins."""
+    wrap_around: dict[str, Value] = field(default_factory=dict)
     """Wrap-around variables -> their value at the end of an iteration, a function of the induction variables and of
-    wrap-around variables in front of them in this dictionary, as they are where the iteration begins (`BEGIN`)."""
-    doubtful: set[str] = field(default_factory=set)
+    wrap-around variables in front of them in this dictionary, as they are where the iteration begins."""
+    conditional: set[str] = field(default_factory=set)
     """Conditional recurrences: those of `each` whose step is right only if a loop inside runs at least once. They may
     be used in that loop and nowhere else."""
+
+    def used(self, value: Value) -> set[str]:
+        """The integers on whose values where an iteration begins a value depends."""
+        if value.pw is not None:
+            involved = {*isl.involved_parameters(value.pw)}
+        else:
+            poly = value.poly if value.rational is None else value.rational
+            named = {name for monomial in poly or {} for name in monomial}
+            parts = (isl.involved_parameters(value.parts[name]) for name in named & value.parts.keys())
+            involved = {*named.difference(value.parts), *(name for part in parts for name in part)}
+        return {name for name, symbol_ in self.begins.items() if symbol_ in involved}
+
+    @property
+    def recurrences(self) -> set[str]:
+        """The integers whose value in an iteration follows from its number."""
+        return {*self.each, *self.growing}
 
 
 def evolutions(loop: Loop, state: State) -> Evolutions:
     """How the integers evolve that a loop changes, where the walk is in front of its first iteration."""
     begins: dict[str, Value] = {}
-    names = loop.changed - loop.inside | loop.held if loop.left else loop.changed
+    names = loop.changed - loop.inside | loop.header_stepped if loop.left else loop.changed
     for name in sorted(names):
         found = state.scope.find(name)
         if found is not None and found.integer is not None and name not in state.settings.data:
-            begins[name] = symbol(BEGIN + name, found.integer)
-    result = Evolutions()
+            # those of a loop around, an iteration of which is executed, are others
+            begins[name] = symbol(f"{_BEGIN}{state.executing}_{name}", found.integer)
+    result = Evolutions({name: isl.involved_parameters(value.pw)[0] for name, value in begins.items() if value.pw})
     if not begins:
         return result
-    execution = _Execution(state, loop, result.doubtful)
-    behind = execution.iteration(begins, body=not loop.left and not loop.inside.isdisjoint(begins.keys() - loop.held))
+    execution = _Execution(state, loop, result.conditional)
+    body = not loop.left and not loop.inside.isdisjoint(begins.keys() - loop.header_stepped)
+    behind = execution.iteration(begins, body=body)
     waiting = dict(begins)
-    for name, begin in begins.items():
-        end = behind.get(name)
-        if end is None:
-            continue
-        moved = state.evaluator.combine(end[0], begin, -1, I64)
-        if not symbols_of(moved):
-            result.each[name] = moved
+    for name, added in _added(begins, behind, state).items():
+        if not result.used(added):
+            result.each[name] = added
             del waiting[name]
+    if body and waiting and result.each:
+        # with what is known of the others: a row of i elements is one of less than none where i may be below zero
+        execution.conditional = set()
+        behind = execution.iteration(begins, body=True, steps=result.each)
+        for name, added in _added({name: begins[name] for name in waiting}, behind, state).items():
+            if result.used(added) <= _counted(result, loop, begins) and name not in execution.conditional:
+                result.growing[name] = added
+                del waiting[name]
+        result.conditional &= result.each.keys()
     progress = True
     while progress:
         progress = False
         for name in list(waiting):
             end = behind.get(name)
-            if end is not None and end[0].pw is not None and not {*symbols_of(end[0])} & waiting.keys():
-                result.later[name] = end[0]
+            if end is not None and end[0].pw is not None and not result.used(end[0]) & waiting.keys():
+                result.wrap_around[name] = end[0]
                 del waiting[name]
                 progress = True
     return result
 
 
-@dataclass(frozen=True, slots=True)
+def _counted(found: Evolutions, loop: Loop, begins: Mapping[str, Value]) -> set[str]:
+    """Induction variables that a step may depend on: those that wrap around are none."""
+    return {name for name in found.each if not begins[name].ctype.unsigned or name in loop.exit_variables}
+
+
+def _added(begins: Mapping[str, Value], behind: Mapping[str, Known], state: State) -> dict[str, Value]:
+    """What an iteration adds to integers, as far as that is known."""
+    ends = {name: end[0] for name in begins if (end := behind.get(name)) is not None}
+    return {name: state.evaluator.combine(end, begins[name], -1, I64) for name, end in ends.items()}
+
+
+@dataclass(slots=True)
 class _Execution:
     """Executes an iteration of a loop as far as integers go."""
 
     state: State
     loop: Loop
-    doubtful: set[str]
+    conditional: set[str]
 
-    def iteration(self, begins: Mapping[str, Value], *, body: bool) -> dict[str, Known]:
+    def iteration(
+        self, begins: Mapping[str, Value], *, body: bool, steps: Mapping[str, Value] | None = None
+    ) -> dict[str, Known]:
         """What integers are behind an iteration, in terms of what they are where it begins; without its `body`, those
-        that nothing in it changes. It leaves no trace in the walk."""
+        that nothing in it changes. `steps`: what each iteration adds to some of them. It leaves no trace in the
+        walk."""
         state = self.state
         before = (state.environment, state.domain, state.walked)
         walked = state.walked
@@ -118,36 +168,50 @@ class _Execution:
         )  # fmt: skip
         first = state.environment
         state.environment = dict(first)
+        state.executing += 1
         try:
             with state.scoped():
                 state.forget(self.loop.changed)
                 state.environment.update({name: (value, None) for name, value in begins.items()})
-                for part in self.loop.taken:
+                for part in self.loop.test_effects:
                     self.run(part)
                 if body:
-                    state.domain = self._where(begins, first)
+                    state.domain = self._where(begins, first).intersect(self._reached(begins, first, steps or {}))
                     self.run(self.loop.body)
                 # what the header steps and the body changes, too, is refused by the walk
-                state.environment.update({name: (begins[name], None) for name in self.loop.held & begins.keys()})
+                stepped = self.loop.header_stepped & begins.keys()
+                state.environment.update({name: (begins[name], None) for name in stepped})
                 for part in self.loop.step:
                     self.run(part)
             return state.environment
         finally:
             state.environment, state.domain, state.walked = before
+            state.executing -= 1
+
+    @staticmethod
+    def _reached(begins: Mapping[str, Value], first: Mapping[str, Known], steps: Mapping[str, Value]) -> isl.Set:
+        """That integers that grow (shrink) by a number are at least (at most) what they are in the first iteration."""
+        found = universe()
+        for name, step in steps.items():
+            start, value, number = function_of(first.get(name)), begins[name].pw, step.constant
+            if start is not None and value is not None and number and not begins[name].ctype.unsigned:
+                found = found.intersect(value.ge_set(start) if number > 0 else value.le_set(start))
+        return found
 
     def _where(self, begins: Mapping[str, Value], first: Mapping[str, Known]) -> isl.Set:
         """What is known where an iteration begins."""
         state, where = self.state, self.state.domain
-        for name, value in begins.items():
+        for value in begins.values():
             if value.ctype.unsigned:
-                where = where.intersect(own_range(BEGIN + name, value.ctype))
+                (own,) = isl.involved_parameters(value.pw) if value.pw is not None else ()
+                where = where.intersect(own_range(own, value.ctype))
         if self.loop.condition is None:
             return where
         try:
             holds = state.evaluator.condition(self.loop.condition, where)
         except (NotAffine, NeedsData):
             return where
-        if self.loop.once:
+        if self.loop.bottom_tested:
             starts = where
             for name, value in begins.items():
                 start = function_of(first.get(name))
@@ -247,7 +311,7 @@ class _Execution:
         state = self.state
         inner = evolutions(loop, state)
         counter = counters.counter_of(loop, inner.each, state)
-        if counter is None or counter.start is None or not inner.each.keys() - {counter.name}:
+        if counter is None or counter.start is None or not inner.recurrences - {counter.name}:
             return None
         environment, around = state.environment, state.domain
         try:
@@ -258,27 +322,13 @@ class _Execution:
         finally:
             state.environment = environment
         made = values_behind(inner, counter, (around, taken), (environment, inside), state, self._inside_alone(loop))
-        self.doubtful.update(inner.doubtful & made.keys())
+        self.conditional.update(inner.conditional & made.keys())
         return made
 
     def _inside_alone(self, inner: Loop) -> set[str]:
         """The integers that the loop whose iteration is executed names in a loop inside alone."""
         everywhere, inside = [*mentions(self.loop.node)], [*mentions(inner.node)]
         return {name for name in inside if everywhere.count(name) == inside.count(name)}
-
-
-def symbols_of(value: Value) -> set[str]:
-    """The integers on whose values where an iteration begins a value depends."""
-    if value.pw is not None:
-        names = set(isl.involved_parameters(value.pw))
-    else:
-        names = {name for monomial in value.poly or {} for name in monomial}
-        names = {inner for name in names for inner in _named(name, value)}
-    return {name.removeprefix(BEGIN) for name in names if name.startswith(BEGIN)}
-
-
-def _named(name: str, value: Value) -> tuple[str, ...]:
-    return isl.involved_parameters(value.parts[name]) if name in value.parts else (name,)
 
 
 def values_at(
@@ -292,20 +342,23 @@ def values_at(
         begin = environment.get(name)
         value = None if begin is None else moved(begin[0], each, done, state)
         made[name] = None if value is None else (value, None)
-    if not found.later or done is None or done.pw is None:
-        return made | dict.fromkeys(found.later)
+    for name in found.growing:
+        value = grown(name, found, environment, done)
+        made[name] = None if value is None else (value, None)
+    if not found.wrap_around or done is None or done.pw is None:
+        return made | dict.fromkeys(found.wrap_around)
     before = symbol_aff(counter.variable).sub(constant_aff(counter.step))
     own = {} if counter.name is None else {counter.name: counter.asked_at}
-    for name, behind in found.later.items():
+    for name, behind in found.wrap_around.items():
         begin = environment.get(name)
         now = {
             used: own[used] if used in own else known_number(made.get(used), reached, state)
-            for used in symbols_of(behind)
+            for used in found.used(behind)
         }
         made[name] = None
         if begin is None or begin[0].pw is None or behind.pw is None:
             continue
-        given = {BEGIN + used: pw for used, pw in now.items() if pw is not None}
+        given = {found.begins[used]: pw for used, pw in now.items() if pw is not None}
         if len(given) < len(now):
             continue
         then = {used: isl.substituted(pw, {counter.variable: before}) for used, pw in given.items()}
@@ -324,7 +377,7 @@ def iterations_of(found: Evolutions, counter: counters.Counter, state: State) ->
     sees where an iteration begins. Raises InputError, NotAffine."""
     before = state.environment
     made: dict[str, Known] = {}
-    if found.later or found.each.keys() - {counter.name}:
+    if found.wrap_around or found.recurrences - {counter.name}:
         made = values_at(found, counter, counters.reached(counter, state.domain, state), before, state)
     state.environment = dict(before)
     state.forget(counter.loop.changed)
@@ -345,12 +398,12 @@ def values_behind(
     """What the integers that a loop changes are behind it, as far as they evolve.
 
     `where`: where the loop stands, and its iterations; `environments`: in front of it, and where an iteration begins;
-    `alone`: integers that nothing but the loop uses, which become doubtful where it may not run; None: what is doubtful
-    is not known.
+    `alone`: integers that nothing but the loop uses, which become conditional where it may not run; None: what is
+    conditional is not known.
     """
     around, taken = where
     before, inside = environments
-    others = (found.each.keys() - {counter.name}) | found.later.keys()
+    others = (found.recurrences - {counter.name}) | found.wrap_around.keys()
     declared = {part.name for part in counter.loop.first if isinstance(part, c_ast.Decl)}
     made: dict[str, Known] = {}
     if counter.name is not None and counter.name not in declared:
@@ -366,20 +419,23 @@ def values_behind(
         return made
     for name in others - declared:
         begin, value = before.get(name), None
-        if begin is not None and name in found.each and (alone is not None or name not in found.doubtful):
+        if begin is not None and name in found.each and (alone is not None or name not in found.conditional):
             if not count.sure and name in (alone or ()):
-                found.doubtful.add(name)
+                found.conditional.add(name)
             run = count.running if count.sure or name in (alone or ()) else count.exact
             value = moved(begin[0], found.each[name], run, state)
-        elif begin is not None and name in found.later and begin[0].pw is not None:
-            value = _behind_last(found.later[name], begin[0], counter, last, (taken, inside), state)
+        elif begin is not None and name in found.growing and count.sure:
+            value = grown(name, found, before, count.running)
+        elif begin is not None and name in found.wrap_around and begin[0].pw is not None:
+            value = _behind_last(name, begin[0], found, counter, last, (taken, inside), state)
         made[name] = None if value is None else (value, None)
     return made
 
 
 def _behind_last(
-    behind: Value,
+    name: str,
     begin: Value,
+    found: Evolutions,
     counter: counters.Counter,
     last: isl.PwAff,
     iterations: tuple[isl.Set, Mapping[str, Known]],
@@ -388,9 +444,11 @@ def _behind_last(
     """What an integer is behind a loop that follows others by an iteration. `iterations`: those of the loop, and what
     integers are where they begin."""
     taken, inside = iterations
-    given = {BEGIN + used: known_number(inside.get(used), taken, state) for used in symbols_of(behind)}
-    if counter.name is not None and BEGIN + counter.name in given:
-        given[BEGIN + counter.name] = counter.asked_at
+    behind = found.wrap_around[name]
+    now = {used: known_number(inside.get(used), taken, state) for used in found.used(behind)}
+    if counter.name is not None and counter.name in now:
+        now[counter.name] = counter.asked_at
+    given = {found.begins[used]: pw for used, pw in now.items()}
     if behind.pw is None or begin.pw is None or any(pw is None for pw in given.values()):
         return None
     follows = isl.substituted(behind.pw, {used: pw for used, pw in given.items() if pw is not None})
@@ -421,6 +479,26 @@ def moved(begin: Value, added: Value, count: Value | None, state: State) -> Valu
     return None if distance is None else state.evaluator.combine(begin, distance, 1, begin.ctype)
 
 
+def grown(name: str, found: Evolutions, start: Mapping[str, Known], count: Value | None) -> Value | None:
+    """The value behind so many iterations of an integer whose step is a polynomial of induction variables; None where
+    it is not found. `start`: what integers are in the first iteration."""
+    step, begin = found.growing[name], start.get(name)
+    if begin is None or count is None or not _is_polynomial(step, begin[0], count):
+        return None
+    at: dict[str, Rational] = {}
+    for used in found.used(step):
+        first, each = start.get(used), found.each[used]
+        if first is None or not _is_polynomial(first[0], each):
+            return None
+        at[found.begins[used]] = poly_add(as_rational(first[0]), poly_mul(as_rational(each), {(_DONE,): Fraction(1)}))
+    total = substituted(summed(substituted(as_rational(step), at), _DONE), {_DONE: as_rational(count)})
+    return polynomial_value(poly_add(as_rational(begin[0]), total), begin[0].ctype, {})
+
+
+def _is_polynomial(*values: Value) -> bool:
+    return all(not one.parts and (one.poly is not None or one.rational is not None) for one in values)
+
+
 def _times(added: Value, count: Value) -> Value | None:
     """The product with a number that conditions choose; None where they choose between others."""
     if added.pw is None or count.pw is None:
@@ -440,7 +518,8 @@ def merged(then: Known, otherwise: Known, holds: isl.Set | None) -> Known:
     if then is otherwise or then is None or otherwise is None:
         return then if then is otherwise else None
     one, other = then[0], otherwise[0]
-    if one.poly is not None and one.poly == other.poly and not one.parts and not other.parts:
+    same = one.poly == other.poly and one.rational == other.rational
+    if same and _is_polynomial(one) and not other.parts:
         return then
     if one.pw is None or other.pw is None:
         return None

@@ -1,8 +1,8 @@
 """Every loop of C as one kind of loop: `for`, `while`, `do`, endless ones that an `if` leaves, conditions that count.
 
 for (i = 0, k = 9; i < n; i++, k--) …    first: i = 0, k = 9;  condition: i < n;  step: i++, k--
-while (i-- > 0) …                        condition: i > 0;  taken: i--
-do { …; } while (--n);                   step: --n;  condition: n;  once
+while (i-- > 0) …                        condition: i > 0;  test_effects: i--
+do { …; } while (--n);                   step: --n;  condition: n;  bottom-tested
 for (;;) { if (i >= n) break; …; i++; }  condition: !(i >= n);  step: i++
 """
 
@@ -33,9 +33,9 @@ _MAYBE = (c_ast.TernaryOp, c_ast.FuncCall)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """first; while (condition) { taken; body; step; } taken;
+    """first; while (condition) { test_effects; body; step; } test_effects;
 
-    The condition changes nothing. `once`: the body runs before the condition is asked for the first time.
+    The condition changes nothing. `bottom_tested`: the body runs before the condition is asked for the first time.
     """
 
     node: AnyLoop
@@ -44,13 +44,13 @@ class Loop:
     """Declarations and expressions in front of it, of its header."""
     condition: Node | None
     """None: it always holds."""
-    taken: tuple[Node, ...]
+    test_effects: tuple[Node, ...]
     """What the condition steps, whether or not it holds."""
     body: Node
     step: tuple[Node, ...]
     """What is done behind each iteration: in the header, or by the last statements of the body that step what the
     condition is on."""
-    once: bool
+    bottom_tested: bool
     inside: frozenset[str]
     """Scalars that the body assigns to or declares."""
     left: bool
@@ -64,20 +64,20 @@ class Loop:
     @property
     def changed(self) -> frozenset[str]:
         """Scalars that an iteration assigns to or declares."""
-        return self.inside.union(*(assigned_names(part) for part in (*self.taken, *self.step)))
+        return self.inside.union(*(assigned_names(part) for part in (*self.test_effects, *self.step)))
 
     @property
-    def judged(self) -> tuple[str, ...]:
+    def exit_variables(self) -> tuple[str, ...]:
         """The variables of the condition that iterations change, in the order of the text."""
         named = () if self.condition is None else dict.fromkeys(mentions(self.condition))
         return tuple(name for name in named if name in self.changed)
 
     @property
-    def held(self) -> frozenset[str]:
+    def header_stepped(self) -> frozenset[str]:
         """Those of them that the header of a `for` loop steps: nothing else may change them."""
         if not isinstance(self.node, c_ast.For) or self.node.next is None:
             return frozenset()
-        return frozenset(name for part in self.step for name in assigned_names(part)).intersection(self.judged)
+        return frozenset(name for part in self.step for name in assigned_names(part)).intersection(self.exit_variables)
 
 
 def loop_of(node: AnyLoop) -> Loop:
@@ -92,7 +92,7 @@ def loop_of(node: AnyLoop) -> Loop:
         condition, body, once = _left(body, bare=not step)
     taken: tuple[Node, ...] = ()
     if condition is not None:
-        steps, pure = _apart(condition, once)
+        steps, pure = condition_apart(condition, once)
         condition = pure
         if once:
             step += steps
@@ -112,9 +112,9 @@ def counts(node: Node) -> bool:
     if not isinstance(node, (c_ast.While, c_ast.DoWhile)) or jumps(node.stmt) or returns(node.stmt):
         return False
     loop = loop_of(node)
-    parts = (*loop.taken, loop.body, *loop.step)
+    parts = (*loop.test_effects, loop.body, *loop.step)
     steps = {stepped(inner) for part in parts for inner in nodes(part)}
-    return not loop.left and not steps.isdisjoint(loop.judged)
+    return not loop.left and not steps.isdisjoint(loop.exit_variables)
 
 
 def listed(node: Node | None) -> tuple[Node, ...]:
@@ -221,9 +221,9 @@ def _breaks(item: Node) -> Node | None:
     return item.cond if len(then) == 1 and isinstance(then[0], c_ast.Break) else None
 
 
-def _apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
-    """The steps of a condition, and the condition without them: on the values in front of them, or, of a loop that
-    runs `once` before, behind them."""
+def condition_apart(condition: Node, once: bool) -> tuple[tuple[Node, ...], Node]:
+    """The steps of a condition, and the condition without them: on the values in front of them, or, where they are
+    done `once` before it is asked, behind them."""
     steps = sure_steps(condition)
     if not steps:
         return (), condition

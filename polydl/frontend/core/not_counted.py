@@ -55,7 +55,7 @@ def complaint(loop: Loop, state: State) -> InputError:
     if not begun and loop.header is not node:
         why = "the loop initialises more than one variable, or none"
         return places.error(why, loop.header, WRITE, topic="loop-headers")
-    steps = [*loop.taken, *loop.step]
+    steps = [*loop.test_effects, *loop.step]
     targets = [target(part) for part in steps if target(part) is not None]
     name = begun[0] if begun else targets[0] if targets else None
     if name is None or (not begun and state.environment.get(name) is None):

@@ -11,7 +11,7 @@ from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
 from polydl.frontend.lower import blackbox, microkernels, written_out
-from polydl.frontend.lower.conditional_assignments import choices
+from polydl.frontend.lower.if_conversion import if_converted
 from polydl.frontend.lower.raw import Given, RawAccess, RawAssignment, RawBlackBox, RawEntries, RawSegment
 from polydl.frontend.lower.state import State
 from polydl.frontend.lower.zeros import unskipped
@@ -251,7 +251,7 @@ class Assignments(State):
                 self.branch(dropped)
                 self.forget(changed_names(dropped))  # counters that are as they were where it does not run
                 return
-            chosen = choices(node, self) if isinstance(node, c_ast.If) else ()
+            chosen = if_converted(node, self) if isinstance(node, c_ast.If) else ()
             for one in chosen:
                 self.walk(one)
             if not chosen:
@@ -334,7 +334,7 @@ def _same(read: RawAccess, write: RawAccess) -> bool:
     for one, other in zip(read.subscripts, write.subscripts, strict=True):
         if one is None or other is None:
             return False
-        if one.poly is not None and one.poly == other.poly:
+        if (one.poly is not None and one.poly == other.poly) or (one.rational and one.rational == other.rational):
             continue
         if one.pw is None or other.pw is None or not one.pw.is_equal(other.pw):
             return False

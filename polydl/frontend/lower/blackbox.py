@@ -14,7 +14,7 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.frontend.core.loop_forms import counts, loop_of
-from polydl.frontend.lower import rows_ahead
+from polydl.frontend.lower import software_prefetch
 from polydl.frontend.lower.member_nodes import written
 from polydl.frontend.lower.raw import RawBlackBox, RawEntries, RawStatement
 from polydl.frontend.lower.state import State
@@ -80,7 +80,7 @@ def body(
     if whole is not node:
         return RawBlackBox(_text(whole), known, inner, entries=entries)
     lanes = in_lanes(node, state.scope.find)
-    fetching = rows_ahead.fetching(node, entries.bounds if entries is not None else "", state.scope.find)
+    fetching = software_prefetch.fetching(node, entries.bounds if entries is not None else "", state.scope.find)
     ahead = None if fetching is None else in_lanes(fetching.code, state.scope.find) or fetching.code
     fetched = () if fetching is None else fetching.arrays
     return RawBlackBox(_text(node), known, inner, _text(lanes), entries=entries, ahead=_text(ahead), fetched=fetched)
@@ -106,6 +106,8 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
     looping = {loop.name for loop, _ in state.loops}
     for name in sorted(names - own - looping):
         temporary = state.walked.temporaries.get(name)
+        if temporary is None and state.environment.get(name) is not None:
+            temporary = state.scope.find(name)  # one that the code is the first to read, and that is stepped behind it
         if temporary is None or name in state.settings.data:
             continue
         if name in changed:
@@ -120,9 +122,11 @@ def _locals(state: State, node: Node, changed: frozenset[str]) -> tuple[tuple[st
             raise state.places.error(
                 f"the value of '{name}' is not affine where data decide what runs",
                 node,
-                "give sizes with -D or --size",
+                f"give sizes with -D or --size, or write what '{name}' counts in terms of the loops' variables",
                 topic="not-affine",
             )
+        if name in isl.involved_parameters(known[0].pw):
+            raise NeedsData(name)  # a parameter that the region changes: its first value has the same name
         if known[0].wrapped and not state.evaluator.is_counted(known[0], state.domain):
             raise NeedsData(name)
         result.append((f"const {temporary.ctype.c} {name}", known[0].pw))
@@ -136,5 +140,5 @@ def counters(node: Node) -> frozenset[str]:
         if isinstance(inner, c_ast.For) and isinstance(inner.init, c_ast.Assignment | c_ast.ExprList):
             found |= assigned_names(inner.init)
         elif isinstance(inner, c_ast.While | c_ast.DoWhile) and counts(inner):
-            found |= {name for name in loop_of(inner).judged if effect([node], name) is not Effect.READS}
+            found |= {name for name in loop_of(inner).exit_variables if effect([node], name) is not Effect.READS}
     return frozenset(found)

@@ -10,14 +10,14 @@ from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.frontend.core.alpha_renaming import alpha_renamed
 from polydl.frontend.core.loop_forms import statements, value_before
-from polydl.frontend.core.own_names import with_own_names
 from polydl.frontend.core.pointers import subscripted
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.lower.bounds_checks import alias_assumptions, check_bounds, check_microkernels, check_stable
-from polydl.frontend.lower.conditional_assignments import unasked
 from polydl.frontend.lower.entries import ordered
 from polydl.frontend.lower.finish import Builder, Settled, arrays, declared_extents, rows_that_fit, settle
+from polydl.frontend.lower.if_conversion import illegal_speculation
 from polydl.frontend.lower.index_values import assumed, index_values
 from polydl.frontend.lower.live_out import constants, live_out
 from polydl.frontend.lower.macros import guards_of
@@ -103,7 +103,7 @@ def _read(
     _check_names(found, unit)
     kernels = [fragment for index, fragment in unit.fragments.items() if options.pragmas[index].kind != "assume"]
     in_kernels = {name for fragment in kernels for name in mentions(fragment)}
-    found = replace(found, items=with_own_names(found.items, found.scope, in_kernels))
+    found = replace(found, items=alpha_renamed(found.items, found.scope, in_kernels))
     simple = plain(subscripted(found, unit), unit)
     found = replace(found, scope=simple.scope)
     region = c_ast.Compound(simple.items, found.items[0].coord if found.items else None)
@@ -148,7 +148,7 @@ def _read(
                 without_fit += in_order([*walker.errors, *errors]) if errors or wraps else []
                 fitting = fits
                 continue
-        stores = _unasked_stores(walker, settled, context) if not errors else frozenset()
+        stores = _illegal_speculation(walker, settled, context) if not errors else frozenset()
         if stores:
             settings = replace(settings, kept=settings.kept | stores)
             continue
@@ -191,8 +191,8 @@ def _begins(found: Found, names: frozenset[str]) -> dict[str, Node]:
     return begins
 
 
-def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
-    """Speculative stores that are not allowed: ids of assignments that if-conversion (`choices`) made.
+def _illegal_speculation(walker: Walker, settled: Settled, context: isl.Set) -> frozenset[int]:
+    """Speculative stores that are not allowed: ids of assignments that if-conversion (`if_converted`) made.
 
     `if (x > 0) y[i] = x;` became `y[i] = x > 0 ? x : y[i];`, which stores to y[i] in every iteration. That is legal
     only where the region stores to the element whatever the data are; whether it does is known here, behind the walk.
@@ -202,7 +202,7 @@ def _unasked_stores(walker: Walker, settled: Settled, context: isl.Set) -> froze
         return frozenset()
     parameters = _parameters(walker, context)
     statements = Builder(settled, parameters, walker.places, context).statements(walked.statements)
-    return unasked(statements, walked, isl.parametric(context, parameters).params())
+    return illegal_speculation(statements, walked, isl.parametric(context, parameters).params())
 
 
 def _parameters(walker: Walker, context: isl.Set) -> tuple[str, ...]:

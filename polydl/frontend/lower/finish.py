@@ -24,9 +24,12 @@ from polydl.frontend.meaning.affine import Evaluator, NotAffine, tidy
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.delinearize import Shape, fitting, recover
+from polydl.frontend.meaning.packed_subscripts import PackedShape, is_bent, packed
 from polydl.frontend.meaning.symbols import Symbol
 from polydl.frontend.text.places import Places
 from polydl.model import isl
+from polydl.model.layout import NO_AXES, packed_by
+from polydl.model.packed import Packed
 from polydl.model.scop import (
     Access,
     Array,
@@ -58,6 +61,8 @@ class Settled:
     """id of a raw access -> `RawAccess.chosen` in recovered dimensions."""
     segments: Mapping[int, RawEntries]
     """id of a raw access -> the segment that its first subscript counts."""
+    packed: Mapping[str, Packed]
+    """Those of the linear arrays whose rows have different lengths."""
     may_fit: bool
     """Whether sums over segments have subscripts that are not affine, which rows that fit may make so."""
 
@@ -196,6 +201,7 @@ def settle(
     linear: set[str] = set()
     subscripts: dict[int, tuple[isl.PwAff | None, ...]] = {}
     forms: dict[int, tuple[tuple[int, Form], ...]] = {}
+    packed_ones: dict[str, Packed] = {}
     may_fit = False
     iterators = frozenset(walked.temporaries)
     segments = in_segments(walked.statements)
@@ -205,6 +211,10 @@ def settle(
             free = _unbounded(several)
             used = [(one.said, one.said.where.intersect(context)) for one in several]
             shape = recover(used, iterators | free, free)
+            rows = _packed(used, iterators) if shape is None and not free else None
+            if rows is not None:
+                packed_ones[name] = rows.layout
+                shape = Shape((None,) * rows.layout.rank, rows.subscripts)
         if shape is not None:
             linear.add(name)
             extents[name] = (*shape.extents, *declared[name][1:])
@@ -228,7 +238,13 @@ def settle(
                 found = (*own, *values)
                 counted = segments.get(id(access))
                 subscripts[id(access)] = found if counted is None else (counted.row, *found[1:])
-    return Settled(extents, frozenset(linear), subscripts, forms, segments, may_fit), errors
+    return Settled(extents, frozenset(linear), subscripts, forms, segments, packed_ones, may_fit), errors
+
+
+def _packed(used: Sequence[tuple[RawAccess, isl.Set]], iterators: frozenset[str]) -> PackedShape | None:
+    """The dimensions of an array whose subscripts are polynomials; None of others."""
+    known = [(value, where) for access, where in used if (value := access.subscripts[0]) is not None]
+    return packed(known, iterators) if len(used[0][0].symbol.levels) == 1 else None
 
 
 def _chosen(
@@ -262,13 +278,18 @@ def _may_be_linear(accesses: Sequence[RawAccess]) -> bool:
 
 def _not_linear(error: NotAffine, access: RawAccess, iterators: frozenset[str], places: Places) -> InputError:
     """The message for a product of symbols in a subscript."""
-    monomials = [m for value in access.subscripts for m in (value.poly if value is not None else None) or {}]
+    values = [value for value in access.subscripts if value is not None]
     reason = f"the subscript is not affine: {error.why}"
-    if any(sum(name in iterators for name in monomial) > 1 for monomial in monomials):
+    name = access.symbol.name
+    if len(access.symbol.levels) == 1 and any(is_bent(value, iterators) for value in values):
+        reason += f", and no packed shape of '{name}' is proven: two of its subscripts may be the same element"
+        hint = f"use the same formula in all subscripts of '{name}', as i * (i + 1) / 2 + j with j <= i, or a 2-D array"
+        return places.error(reason, access.node, hint, topic="not-affine")
+    if any(sum(name in iterators for name in monomial) > 1 for value in values for monomial in value.poly or {}):
         hint = "a subscript may use loop variables, parameters, constants, + - and * / % by constants"
         return places.error(reason, access.node, hint, topic="not-affine")
     return places.error(
-        f"{reason}, and no 2-D shape of '{access.symbol.name}' is proven", access.node, error.hint, topic="not-affine"
+        f"{reason}, and no 2-D shape of '{name}' is proven", access.node, error.hint, topic="not-affine"
     )
 
 
@@ -418,5 +439,6 @@ def arrays(
             static=symbol.is_static,
             members=symbol.members,
             behind=len(symbol.levels) - 1 if name in settled.linear else 0,
+            layout=packed_by(settled.packed[name]) if name in settled.packed else NO_AXES,
         )
     return result

@@ -108,7 +108,7 @@ class Iterations(Assignments):
             if loop.condition is not None:
                 self._condition(loop.condition)
             self.branch(loop.body)
-            for part in (*loop.taken, *loop.step):
+            for part in (*loop.test_effects, *loop.step):
                 if assigned_names(part).isdisjoint(integers):
                     self.walk(part)
         finally:
@@ -233,7 +233,7 @@ class Iterations(Assignments):
         try:
             with self.inside(SourceLoop(counter.variable, counter.step < 0), counter.ctype):
                 self.domain = taken
-                self._parts(loop.taken, counter)
+                self._parts(loop.test_effects, counter)
                 self.walk(loop.body)
                 self.no_pending()
                 self._parts(loop.step, counter)
@@ -269,7 +269,7 @@ class Iterations(Assignments):
                     topic="loop-headers",
                 )
             integer = (own := self.scope.find(other)) is not None and own.is_integer
-            if integer and other not in found.each and other not in found.later:
+            if integer and other not in found.recurrences | found.wrap_around.keys():
                 raise not_counted.not_stepped(part, other, self)
 
     def _may_be_kept(self, loop: Loop, counter: Counter, found: Evolutions) -> None:

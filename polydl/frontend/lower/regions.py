@@ -260,7 +260,7 @@ class Finder:
         assert isinstance(item, AnyLoop), "it counts"
         loop = loop_of(item)
         named = set(mentions(loop.body))
-        return all(name not in named for name in loop.judged if name in integers)
+        return all(name not in named for name in loop.exit_variables if name in integers)
 
     def _no_nest(self, function: c_ast.FuncDef, stops: Node | None) -> InputError:
         """Why the loops of a function are no region by themselves."""

@@ -48,6 +48,8 @@ class State(Lookup, ABC):
         """The loops of a `microkernel loops(...)` pragma are walked: their variables need no declaration."""
         self.in_black_box = False
         """Code that data steer is walked to learn what it touches."""
+        self.executing = 0
+        """The loops of which an iteration is executed at the moment to learn what it does to integers."""
         self.pending: Pragma | None = None
         """The microkernel pragma before the next statement."""
 

@@ -11,7 +11,7 @@ from pycparser.c_ast import Node
 
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, text_of, type_named
-from polydl.frontend.lower.jammed_entries import jammed
+from polydl.frontend.lower.unroll_and_jam import jammed
 from polydl.frontend.lower.upward_loops import Bounds, bounds_of, counts_along, is_pure, is_still
 from polydl.frontend.meaning.memory_places import Memory
 from polydl.frontend.meaning.symbols import Symbol, mentions, nodes

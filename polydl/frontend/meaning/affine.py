@@ -24,7 +24,17 @@ from polydl.frontend.meaning.ctypes import CType, OtherType
 from polydl.frontend.meaning.integer_ranges import Fit, counted, fit, least, outside
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model import isl
-from polydl.model.polynomials import Poly, poly_add, poly_mul, poly_number
+from polydl.model.polynomials import (
+    Poly,
+    Rational,
+    degree,
+    is_integer_valued,
+    poly_add,
+    poly_mul,
+    poly_number,
+    rational,
+    whole,
+)
 from polydl.model.types import BOOL, I32, U64, ElementType, common, integer_literal, promoted, spelled
 
 _MAX_DIGITS = 40
@@ -59,7 +69,7 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An integer value. Affine ones have `pw`; products of symbols have `poly` only."""
+    """An integer value. Affine ones have `pw`; products of symbols have `poly` only, or `rational`."""
 
     pw: isl.PwAff | None
     """{ [] -> [v] } over iterators and parameters as isl parameters."""
@@ -71,6 +81,9 @@ class Value:
     `clamp(i, 0, n - 1) * n + j`. Equal names are equal functions."""
     wrapped: bool = False
     """Of an unsigned type: C's value is this one modulo 2^bits."""
+    rational: Rational | None = None
+    """Where the value is neither affine nor a polynomial of whole coefficients, that with fractions: a whole number all
+    the same, as `i * (i + 1) / 2` is."""
 
     @property
     def constant(self) -> int | None:
@@ -217,7 +230,8 @@ class Evaluator:
     def require(self, value: Value, node: Node) -> isl.PwAff:
         """The affine function of a value. Raises NotAffine on a product of symbols."""
         if value.pw is None:
-            names = sorted({name for monomial in value.poly or {} if len(monomial) > 1 for name in monomial})
+            poly = value.poly if value.rational is None else value.rational
+            names = sorted({name for monomial in poly or {} if len(monomial) > 1 for name in monomial})
             names = [name for name in names if name not in value.parts]
             what = " and ".join(f"'{name}'" for name in names) or "variables"
             hint = "give sizes to parameters with -D or --size, or use a 2-D array"
@@ -303,6 +317,8 @@ class Evaluator:
         if not isinstance(ctype, ElementType) or not ctype.is_int:
             raise NotAffine(f"it is converted to '{ctype.c}'", node)
         own, constant = value.ctype, value.constant
+        if constant is not None and value.wrapped:
+            constant = self.observed(value, node, where).constant  # -1u is 2^32 - 1 in wider types, too
         if constant is not None and ctype == BOOL:
             return number(int(bool(constant)), BOOL)
         if constant is not None and (ctype.unsigned or least(ctype) <= constant <= ctype.maximum):
@@ -411,6 +427,9 @@ class Evaluator:
 
     def combine(self, left: Value, right: Value, factor: int, ctype: ElementType) -> Value:
         """left + factor * right, factor 1 or -1."""
+        if left.rational is not None or right.rational is not None:
+            sum_ = poly_add(as_rational(left), as_rational(right), factor)
+            return polynomial_value(sum_, ctype, {**left.parts, **right.parts})
         if left.pw is None or right.pw is None:
             left, right = _polynomial(left), _polynomial(right)
         parts = {**left.parts, **right.parts}
@@ -445,6 +464,9 @@ class Evaluator:
             case "<<" | ">>" if b is not None and 0 <= b < ctype.bits:
                 if node.op == "<<":
                     return self.product(left, number(1 << b, ctype), ctype)
+                exact = self._exact_quotient(left, 1 << b, ctype, node, where)
+                if exact is not None:
+                    return exact
                 left = self.observed(left, node.left, where)
                 shifted = self.require(left, node.left).scale_down_val(isl.value(1 << b)).floor()
                 return Value(shifted, None, ctype)
@@ -458,6 +480,9 @@ class Evaluator:
 
     def product(self, left: Value, right: Value, ctype: ElementType) -> Value:
         """left * right."""
+        if left.rational is not None or right.rational is not None:
+            both = poly_mul(as_rational(left), as_rational(right))
+            return polynomial_value(both, ctype, {**left.parts, **right.parts})
         for one, other in ((left, right), (right, left)):
             factor = one.constant
             if factor is not None:
@@ -473,6 +498,9 @@ class Evaluator:
         divisor = right.constant
         if node.op == "%" and divisor and ctype.unsigned and divisor & (divisor - 1) == 0 and left.constant is None:
             return Value(self.require(left, node.left).mod_val(isl.value(divisor)), None, ctype)
+        exact = self._exact_quotient(left, divisor, ctype, node, where) if node.op == "/" and divisor else None
+        if exact is not None:
+            return exact
         left = self.observed(left, node.left, where)
         if divisor is None:
             return self._near_division(left, right, ctype, node, where)
@@ -492,6 +520,36 @@ class Evaluator:
                 result = result.neg()
         # C truncates towards zero: two pieces, of which usually one survives where the expression is evaluated
         return Value(result.gist(where).coalesce() if result.n_piece() > 1 else result, None, ctype)
+
+    def _exact_quotient(
+        self, left: Value, divisor: int, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set
+    ) -> Value | None:
+        """The quotient of a polynomial whose values are all multiples of the divisor, `i * (i + 1) / 2`; None of
+        others. Raises NotAffine for an unsigned one that may be below zero, or is not known not to be."""
+        if left.pw is not None or left.parts:
+            return None
+        quotient = {monomial: coefficient / divisor for monomial, coefficient in as_rational(left).items()}
+        if not is_integer_valued(quotient):
+            return None
+        if left.wrapped:
+            if not self._has_factors_of_one_sign(node.left, where):
+                raise self._wraps(Fit.BELOW, left.ctype, node.left)
+            self.observed(left, node.left, where)
+        return polynomial_value(quotient, ctype, {})
+
+    def _has_factors_of_one_sign(self, node: Node, where: isl.Set) -> bool:
+        """Whether an expression is a product of affine values, neither of which is below zero where the other is above
+        it."""
+        while isinstance(node, c_ast.Cast):
+            node = node.expr
+        if not isinstance(node, c_ast.BinaryOp) or node.op != "*":
+            return False
+        one, other = self.value(node.left, where).pw, self.value(node.right, where).pw
+        if one is None or other is None:
+            return False
+        zero = constant_aff(0)
+        apart = one.lt_set(zero).intersect(other.gt_set(zero)).union(one.gt_set(zero).intersect(other.lt_set(zero)))
+        return bool(where.is_disjoint(apart))
 
     def _near_division(
         self, left: Value, right: Value, ctype: ElementType, node: c_ast.BinaryOp, where: isl.Set
@@ -543,6 +601,20 @@ def _modulo(value: Value) -> Value:
     constant = value.constant
     known = not value.ctype.unsigned or (constant is not None and 0 <= constant <= value.ctype.maximum)
     return value if known else replace(value, wrapped=True)
+
+
+def as_rational(value: Value) -> Rational:
+    """The value as a polynomial with fractions, perhaps of one part."""
+    return value.rational if value.rational is not None else rational(_polynomial(value).poly or {})
+
+
+def polynomial_value(poly: Rational, ctype: ElementType, parts: Mapping[str, isl.PwAff]) -> Value:
+    """A polynomial that is a whole number wherever it is asked for. `parts`: as in Value."""
+    plain = whole(poly)
+    if plain is None:
+        return _modulo(Value(None, None, ctype, parts, rational=poly))
+    pw = poly_aff(plain, parts) if degree(plain) <= 1 else None
+    return _modulo(Value(pw, plain, ctype, parts))
 
 
 def _polynomial(value: Value) -> Value:

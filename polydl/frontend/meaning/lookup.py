@@ -185,7 +185,11 @@ class Lookup(Symbols):
                 raise NotAffine(why, node, data=True, hint="count in an int, and cut it where it is used")
             if self._only_counts(name):
                 why = f"'{name}' counts across loops that do not run equally often each time"
-                raise NotAffine(why, node, data=True, hint="write the subscript in terms of the loops' variables")
+                hint = (
+                    "write the subscript in terms of the loops' variables; or, where loops inside always run, state "
+                    "that, as in '#pragma polydl assume(m >= 0)'"
+                )
+                raise NotAffine(why, node, data=True, hint=hint)
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
         if name in self.settings.assigned or name in self.environment:
             known = self.environment.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,8 +23,21 @@ from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.frontend.text.chunks import STAND_INS
 from polydl.model import isl
 from polydl.model.conversions import conversion_of, converted
-from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Gather, Load, Unary
+from polydl.model.expr import (
+    AffineValue,
+    Binary,
+    Call,
+    Conditional,
+    Const,
+    Convert,
+    Expr,
+    Gather,
+    Load,
+    Unary,
+    on_operands,
+)
 from polydl.model.functions import result_of
+from polydl.model.polynomials import Rational, whole
 from polydl.model.scop import Storage
 from polydl.model.types import (
     I32,
@@ -106,6 +120,8 @@ class Values(Elements):
             self.walk.in_value = before
         if value.pw is None:
             # A product of symbols is written as it stands; one that a variable holds, as what it holds.
+            if isinstance(node, c_ast.ID) and value.rational is not None:
+                return self._quotient(value.rational, value)
             return self._product(value) if isinstance(node, c_ast.ID) and value.poly else None
         if value.wrapped and not self.evaluator.is_counted(value, where):
             # the output's integers would overflow: C's own operators wrap as they should
@@ -120,6 +136,20 @@ class Values(Elements):
         if value.ctype.bits >= U32.bits:
             return self._product(value)
         return Convert(U32, value.ctype, self._product(replace(value, ctype=U32))[0]), value.ctype
+
+    def _quotient(self, poly: Rational, value: Value) -> tuple[Expr, ElementType] | None:
+        """A polynomial with fractions, as one of whole numbers that is divided: in `long`, which has room for what
+        loops count to, and of which conversions keep what C keeps of narrower ones."""
+        by = math.lcm(*(c.denominator for c in poly.values()))
+        times = whole({monomial: c * by for monomial, c in poly.items()})
+        if value.parts or times is None:
+            return None
+
+        def wide(one: Expr) -> Expr:
+            return Convert(I32, I64, one) if isinstance(one, AffineValue) else on_operands(one, wide)
+
+        dividend = wide(self._product(Value(None, times, I32))[0])
+        return Convert(I64, value.ctype, Binary("/", dividend, Const(f"{by}l"))), value.ctype
 
     @staticmethod
     def _product(value: Value) -> tuple[Expr, ElementType]:

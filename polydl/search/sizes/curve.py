@@ -49,7 +49,7 @@ class CurvePoint:
     missing: str = ""
     """Why nothing was timed, for people; empty without a run as well."""
     warnings: tuple[str, ...] = ()
-    """What makes the figures doubtful."""
+    """What makes the figures conditional."""
 
     def seconds(self, of: str) -> float:
         """Median seconds of the original, the output or the tuned variant; NaN: not timed."""

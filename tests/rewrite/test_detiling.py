@@ -17,7 +17,7 @@ from polydl.lower.splice import splice
 from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.strips import Joined, strips
+from polydl.rewrite.detiling import Joined, strips
 from polydl.schedule.loops import start
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import program_tree

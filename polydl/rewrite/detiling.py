@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polydl.equations.equality import Instances
+from polydl.equations.footprint_comparison import ranks
 from polydl.equations.step import RegroupingOnLeave, Step, itself, together
-from polydl.equations.touches import ranks
 from polydl.model import isl
 from polydl.model.expr import affine_values
 from polydl.model.isl import quota

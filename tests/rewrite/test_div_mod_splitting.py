@@ -11,7 +11,7 @@ from polydl.model import isl
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.digits import Digits
+from polydl.rewrite.div_mod_splitting import DivModSplitting
 from polydl.target.isa import has_register_blocks
 
 pytestmark = pytest.mark.few_sizes
@@ -58,7 +58,7 @@ def grouped(keys: str = "h / 4", first: int = 0) -> str:
 
 
 def steps(scop: Scop) -> list[Step]:
-    return [step for step in canonical(scop).steps if isinstance(step.rewrite, Digits)]
+    return [step for step in canonical(scop).steps if isinstance(step.rewrite, DivModSplitting)]
 
 
 @pytest.mark.parametrize("text", [grouped(), grouped("h % 2"), CONVOLUTION])

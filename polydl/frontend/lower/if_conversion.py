@@ -13,7 +13,7 @@
 Each side computes the same bits. Adding -0.0 changes no number, as adding 0.0 does with -0.0. A store that would not
 have happened is made to scalars of the function, and to elements that the region stores to whatever the data are:
 others may look at what it leaves alone, or own it. Which elements those are is known when the whole region has been
-read (`unasked`).
+read (`illegal_speculation`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from polydl.model.scop import Access, Assignment, Statement, Storage
 from polydl.model.types import F32, F64, ElementType, common, spelled
 
 
-def choices(node: c_ast.If, state: State) -> tuple[Node, ...]:
+def if_converted(node: c_ast.If, state: State) -> tuple[Node, ...]:
     """The assignments that an `if` stands for; none where it is something else. Raises InputError."""
     if state.stays(node):
         return ()
@@ -58,25 +58,25 @@ def _may_store_nothing(node: Node) -> bool:
     return isinstance(last, c_ast.If)
 
 
-def unasked(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> frozenset[int]:
+def illegal_speculation(statements: Sequence[Statement], walked: Walked, known: isl.Set) -> frozenset[int]:
     """Those `if`s, by identity, of whose assignments one stores to elements that nothing else surely stores to.
 
     `statements`: those that were walked; `known`: about the parameters.
     """
     sure: dict[str, isl.Set] = {}
-    doubtful: list[tuple[int, Access]] = []
+    conditional: list[tuple[int, Access]] = []
     for raw, statement in zip(walked.statements, statements, strict=True):
         if not isinstance(statement.body, Assignment):
             continue
         target = statement.accesses[statement.body.target]
         if id(raw.node) in walked.stores:
-            doubtful.append((asked(walked.stores[id(raw.node)][1]), target))
+            conditional.append((asked(walked.stores[id(raw.node)][1]), target))
         else:
             stored = target.relation.range()
             sure[target.array] = sure[target.array].union(stored) if target.array in sure else stored
     return frozenset(
         node
-        for node, target in doubtful
+        for node, target in conditional
         if target.array not in sure or not target.relation.range().intersect_params(known).is_subset(sure[target.array])
     )
 

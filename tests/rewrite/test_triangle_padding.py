@@ -14,7 +14,7 @@ from polydl.model import isl
 from polydl.model.scop import Scop, Storage
 from polydl.rewrite.canonical import canonical
 from polydl.rewrite.scratch_array import is_box
-from polydl.rewrite.staircase import Completed
+from polydl.rewrite.triangle_padding import Completed
 from polydl.target.isa import has_register_blocks
 
 pytestmark = pytest.mark.few_sizes

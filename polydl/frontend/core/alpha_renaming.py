@@ -23,7 +23,7 @@ from polydl.frontend.meaning.symbols import Scope, mentions, nodes
 from polydl.model.scop import Storage
 
 
-def with_own_names(items: Sequence[Node], scope: Scope, kept: Collection[str]) -> list[Node]:
+def alpha_renamed(items: Sequence[Node], scope: Scope, kept: Collection[str]) -> list[Node]:
     """Statements in which no variable that they declare hides another one or has the name of one of another type.
     `scope`: names visible in front of them; `kept`: names that stay as they are."""
     declared = _Declared(scope)

@@ -3,6 +3,7 @@
     *p++ = a * *q++;      *p = a * *q; p++; q++;
     y[++k] = x[i];        ++k; y[k] = x[i];
     float v = *p++;       float v = *p; p++;
+    if (++k == n) k = 0;  ++k; if (k == n) k = 0;
 
 A step is taken out where it surely happens and the statement names its variable nowhere else.
 
@@ -22,7 +23,7 @@ from functools import reduce
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.core.loop_forms import sure_steps
+from polydl.frontend.core.loop_forms import condition_apart, sure_steps
 from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.core.tree_parts import summands
 from polydl.frontend.meaning.symbols import nodes
@@ -49,7 +50,12 @@ def _one(item: Node) -> Node:
 
 
 def _apart(statement: Node) -> list[Node]:
-    """An assignment, or a declaration, with the steps in it before and behind it."""
+    """An assignment, or a declaration, with the steps in it before and behind it; an `if` with those of its condition
+    before it."""
+    if isinstance(statement, c_ast.If):
+        done, condition = condition_apart(statement.cond, once=True)
+        statement.cond = condition
+        return [*map(copy.copy, done), statement]
     steps = sure_steps(statement) if isinstance(statement, c_ast.Assignment | c_ast.Decl) else []
     if not steps:
         return [statement]

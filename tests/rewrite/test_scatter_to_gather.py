@@ -13,8 +13,8 @@ from polydl.model import isl
 from polydl.model.scop import Assignment, Scop
 from polydl.model.strides import strides_of
 from polydl.rewrite.canonical import canonical
-from polydl.rewrite.gathered_sums import Gathered, gathered
-from polydl.rewrite.terms import part_of
+from polydl.rewrite.reduction_fission import part_of
+from polydl.rewrite.scatter_to_gather import Gathered, gathered
 from polydl.target.isa import has_register_blocks
 
 HEAD = "void f(const float x[restrict 40][40], const float w[restrict 9][40], float y[restrict 200][40], int n)"

@@ -29,7 +29,7 @@ Loop = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Digits(Rule):
+class DivModSplitting(Rule):
     """Loops become two, over quotients and over remainders.
 
     before:    for h = 0 … 31: S(h)
@@ -56,8 +56,8 @@ class Digits(Rule):
 
 
 def digits(scop: Scop) -> Iterator[Step]:
-    """Take loops apart whose quotients are subscripts of sums, or that walk over rows (`Digits`), and those that run
-    through the same elements of arrays, so that nests can still share them. A step for each number. Raises
+    """Take loops apart whose quotients are subscripts of sums, or that walk over rows (`DivModSplitting`), and those
+    that run through the same elements of arrays, so that nests can still share them. A step for each number. Raises
     QuotaExceeded."""
     while True:
         with quota(f"the quotients of {scop.function}"):
@@ -171,7 +171,7 @@ def _taken_apart(scop: Scop, loops: Collection[Loop], number: int) -> Step:
         place, iterators = _place(s, depth, number), iterators_in_two(s, depth)
         made.append(moved(replace(s, name=f"{s.name}d"), place, iterators, position, s.descending).statement)
     places = tuple((name, depth, number) for name, depth in depths.items())
-    return Step(Digits(tuple(names), places), scop, replace(scop, statements=tuple(made)))
+    return Step(DivModSplitting(tuple(names), places), scop, replace(scop, statements=tuple(made)))
 
 
 def _place(statement: Statement, depth: int, number: int) -> isl.Map:

@@ -33,7 +33,7 @@ class Terms(RegroupingRule):
         return "; ".join(f"{name} adds {len(own)} products: {', '.join(own)} add one each" for name, own in self.parts)
 
 
-def terms_apart(scop: Scop) -> Iterator[Step]:
+def reduction_fission(scop: Scop) -> Iterator[Step]:
     """Take apart every sum of products each of which is a contraction, for which a microkernel can be made (`Terms`).
 
     Changes the order of sums.

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydl.model.counting import count_above, count_fibres
-from polydl.model.fibres import NotClosedForm
+from polydl.model.parametric_counting import NotClosedForm
 
 
 def numbers(relation: isl.Map, low: int, high: int) -> dict[int, int]:

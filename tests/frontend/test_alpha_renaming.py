@@ -8,7 +8,7 @@ import pytest
 from pycparser.c_ast import Compound
 from pycparser.c_parser import CParser
 
-from polydl.frontend.core.own_names import with_own_names
+from polydl.frontend.core.alpha_renaming import alpha_renamed
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model.scop import Storage
@@ -57,7 +57,7 @@ def test_names(name: str) -> None:
         scope.declare(declared, Storage.LOCAL, lambda node, scope: None)
     items = (_parsed(before).block_items or [])[2:]
     wanted = (_parsed(before if after is None else after).block_items or [])[2:]
-    assert [*map(text_of, with_own_names(items, scope, ()))] == [*map(text_of, wanted)]
+    assert [*map(text_of, alpha_renamed(items, scope, ()))] == [*map(text_of, wanted)]
     assert [*map(text_of, items)] == [*map(text_of, (_parsed(before).block_items or [])[2:])], "no tree is changed"
 
 
@@ -72,4 +72,4 @@ def test_facts_are_about_the_outer_ones(tmp_path: Path) -> None:
 
 def test_names_that_stay() -> None:
     items = _parsed("for (;;) { int t; } for (;;) { float t; }").block_items or []
-    assert with_own_names(items, Scope(), {"t"}) == items
+    assert alpha_renamed(items, Scope(), {"t"}) == items
