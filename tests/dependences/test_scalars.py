@@ -159,8 +159,9 @@ USED = "for (int j = 0; j < 8; j++) C[i][j] = e[7 - j] + d[j];"
         (f"double e[8]; for (int j = 0; j < 8; j++) {{ e[j] = A[i][j]; d[j] += e[7 - j]; }} {USED}", None),
         (f"double e[8]; {USED} {FILLED}", None),
         (f"double e[8]; for (int j = 0; j < 8; j++) e[j] += A[i][j]; {USED}", None),
-        # No stack is that long.
-        (f"double e[80000]; {FILLED} {USED}", None),
+        (f"double e[80000]; {FILLED} {USED}", 1),
+        # No thread has memory for that.
+        (f"double e[800000]; {FILLED} {USED}", None),
     ],
 )  # fmt: skip
 def test_a_row_buffer_is_private_where_each_iteration_fills_it_first(

@@ -12,7 +12,7 @@ import pytest
 
 from polydl.equations import substitution
 from polydl.model.scop import Scop
-from polydl.rewrite import expressions, linear, materialise, reroll, split, strips, terms
+from polydl.rewrite import detiling, expressions, linear, materialise, reduction_fission, reroll, split
 from polydl.rewrite.canonical import canonical
 from tests.equations.interpreter import left_by, same
 from tests.equations.test_equality import PROGRAMS, scop_of
@@ -64,11 +64,11 @@ MISTAKES: dict[str, tuple[str, ModuleType, str, Callable[[Real], Real]]] = {
         ),
     ),
     "a tile is left out": (
-        "tiled", strips, "_plainer",
+        "tiled", detiling, "_plainer",
         lambda real: lambda s: replace(s, domain=s.domain.subtract(s.domain.lexmin())),
     ),
     "a term has the wrong sign": (
-        "two products", terms, "summands",
+        "two products", reduction_fission, "summands",
         lambda real: lambda *value, **how: [(one, False) for one, _ in real(*value, **how)],
     ),
 }  # fmt: skip

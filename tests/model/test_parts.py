@@ -11,7 +11,7 @@ from polydl.model.contraction import contraction
 from polydl.model.expr import loads
 from polydl.model.scop import Assignment, Scop
 from polydl.model.time import common_depth
-from polydl.rewrite.reduction_fission import terms_apart
+from polydl.rewrite.reduction_fission import reduction_fission
 
 
 def scop_of(tmp_path: Path, body: str) -> Scop:
@@ -32,7 +32,7 @@ def test_each_product_gets_its_own_loops(tmp_path: Path) -> None:
         "      C[i][j] += x * A[i][k] * B[j][k] - (A[j][k] * 2.0 * B[i][k] + D[i][k] * E[k][j]);\n"
         "  D[i][0] = C[i][i];\n}",
     )
-    (step,) = terms_apart(scop)
+    (step,) = reduction_fission(scop)
     assert step.broken() is None
     apart = step.after
     assert [s.name for s in apart.statements] == ["S0", "S1t0", "S1t1", "S1t2", "S2"]
@@ -60,4 +60,4 @@ def test_each_product_gets_its_own_loops(tmp_path: Path) -> None:
 )
 def test_what_stays_together(tmp_path: Path, sum_: str) -> None:
     scop = scop_of(tmp_path, f"{LOOPS} {sum_}")
-    assert not list(terms_apart(scop))
+    assert not list(reduction_fission(scop))
