@@ -303,16 +303,16 @@ STEPS = {
     f"polydl.rewrite.{name}"
     for name in (
         "around_products",
-        "gathered_sums",
+        "scatter_to_gather",
         "scattered_sums",
         "dead",
-        "digits",
+        "div_mod_splitting",
         "materialise",
         "zero_points",
         "storage",
-        "staircase",
-        "strips",
-        "terms",
+        "triangle_padding",
+        "detiling",
+        "reduction_fission",
         "split",
         "borders",
         "columns",
@@ -323,6 +323,7 @@ STEPS = {
         "partial_results",
         "reroll",
         "upwards",
+        "tabulate",
         "widen",
     )
 }
