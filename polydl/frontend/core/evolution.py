@@ -40,7 +40,7 @@ from polydl.frontend.meaning.affine_terms import constant_aff, symbol_aff, unive
 from polydl.frontend.meaning.integer_ranges import own_range
 from polydl.frontend.meaning.liveness import assigned_names
 from polydl.frontend.meaning.lookup import NeedsData
-from polydl.frontend.meaning.symbols import mentions
+from polydl.frontend.meaning.symbols import mentions, nodes
 from polydl.model import isl
 from polydl.model.polynomials import Rational, poly_add, poly_mul, substituted, summed
 from polydl.model.scop import Storage
@@ -112,7 +112,7 @@ def evolutions(loop: Loop, state: State) -> Evolutions:
         if not result.used(added):
             result.each[name] = added
             del waiting[name]
-    if body and waiting and result.each:
+    if body and result.each and not waiting.keys().isdisjoint(_stepped_inside(loop)):
         # with what is known of the others: a row of i elements is one of less than none where i may be below zero
         execution.conditional = set()
         behind = execution.iteration(begins, body=True, steps=result.each)
@@ -131,6 +131,14 @@ def evolutions(loop: Loop, state: State) -> Evolutions:
                 del waiting[name]
                 progress = True
     return result
+
+
+def _stepped_inside(loop: Loop) -> set[str]:
+    """The integers that the body steps, but for those to which headers of loops inside give a value anew."""
+    inside = [*nodes(loop.body)]
+    stepped = {step.name for node in inside if (step := step_of(node)) is not None}
+    headers = (node.init for node in inside if isinstance(node, c_ast.For) and node.init is not None)
+    return stepped.difference(*(assigned_names(header) for header in headers))
 
 
 def _counted(found: Evolutions, loop: Loop, begins: Mapping[str, Value]) -> set[str]:
