@@ -98,7 +98,7 @@ class Searched:
     shared: int = 0
     """Nests that share loops with others."""
     flags: tuple[str, ...] = ()
-    """That the compiler needs for the text: those of the job, or none."""
+    """That the compiler needs for the text (`_flags`)."""
 
 
 def from_document(said: Any) -> Searched:
@@ -118,7 +118,10 @@ def searched(job: Job) -> Searched:
 
 
 def _flags(job: Job, text: str) -> tuple[str, ...]:
-    return job.flags if job.flags and loads_under_conditions(text, job.cc, header_flags()) else ()
+    """A product is rounded before it is added, as PyTorch's are and Inductor's (`exp(3 * x - max)` of great values is
+    infinite otherwise); kernels say themselves where they want fused multiply-adds."""
+    exact = () if job.fast_math else ("-ffp-contract=off",)
+    return (*exact, *job.flags) if job.flags and loads_under_conditions(text, job.cc, header_flags()) else exact
 
 
 @deep()

@@ -94,3 +94,12 @@ def test_what_is_added_to_erf_cancels_far_below_zero() -> None:
     expected = 0.5 * x * (1 + torch.erf(x / 2**0.5))  # of infinities PyTorch's GELU gives NaN in vectors
     torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-5, atol=1e-30)
     assert torch.equal(found[infinite].isnan(), x[infinite] < 0)
+
+
+def test_products_are_rounded_before_they_are_added() -> None:
+    """A product less itself is 0 and not what rounding it took away, whose exponential is infinite here."""
+    x = torch.tensor([1.1e30, 0.7e30, -1.3e30, 0.9e30] * 16, dtype=torch.float64)
+    functions = (lambda x: (x * 3).logsumexp(0), lambda x: x * x - x * x, lambda x: (x * 3).softmax(0))
+    torch._dynamo.reset()
+    for f in functions:
+        torch.testing.assert_close(torch.compile(f, backend="polydl", options={"least_work": 0.0})(x), f(x))
