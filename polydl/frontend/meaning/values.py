@@ -269,12 +269,14 @@ class Values(Elements):
         return RawAccess(symbol, True, known, where, node, self._exact, forms)
 
     def _from_arrays(self, term: Node | Value) -> bool:
-        """Whether data choose with elements of arrays, with numbers of entries (`entries`), or with integers that the
-        region declares and never changes. Of others, such as counters, there is no telling which values they have when
-        programs are measured."""
+        """Whether data choose with elements of arrays, with numbers of entries (`entries`), with integers that the
+        region declares and never changes, or by arithmetic that wraps around on loop variables alone. Of others, such
+        as counters, there is no telling which values they have when programs are measured."""
         if isinstance(term, Value):
             return True
-        elements = any(isinstance(node, c_ast.ArrayRef) for node in nodes(term))
+        parts = [*nodes(term)]
+        elements = any(isinstance(node, c_ast.ArrayRef) for node in parts)
+        elements |= not any(isinstance(node, c_ast.FuncCall) for node in parts)
         for name in mentions(term):
             if name in self.walk.undecided:
                 if name not in self.walk.entries:
