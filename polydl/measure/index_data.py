@@ -78,7 +78,7 @@ meshes (Davis and Hu, "The University of Florida sparse matrix collection", TOMS
 
 def assumed_elements(scop: Scop, array: Array) -> int:
     """Elements of an array that the program leaves open: as many as the largest array has whose size is known, and more
-    where loops whose bounds are data run over it."""
+    where loops whose bounds are data run over it, or variables that count choose its elements (`y[k++] = x[i]`)."""
     most = 1
     for name, other in scop.arrays.items():
         regions = [a.relation.range() for s in scop.statements for a in s.accesses if a.array == name]
@@ -87,7 +87,8 @@ def assumed_elements(scop: Scop, array: Array) -> int:
             ends = [isl.greatest(region, d) for region in regions]
             lengths.append(extent or max((1 + end for end in ends if end is not None), default=1))
         most = max(most, math.prod(lengths))
-    rows = any(use.array == array.name and use.ordered for use in scop.indices)
+    uses = [use for use in scop.indices if use.array == array.name]
+    rows = not uses or any(use.ordered for use in uses)
     return most * (_PER_ROW if rows else 1)
 
 

@@ -46,7 +46,7 @@ class Buffer:
     live: bool
     """Whether its contents are read after the region."""
     fixed: int | None = None
-    """The value of a scalar whose value is fixed by --size; None: any."""
+    """The value of a scalar that --size or the program gives it; None: any."""
     overwritten: bool = False
     """Whether the region overwrites it before reading it (measure.poison)."""
     indices: Values | None = None
@@ -149,7 +149,7 @@ def describe_buffers(
     another size than polydl takes them to have, for extents without a bound, and for data that do not fit.
     """
     written = written_arrays(scop)
-    values = {guard.name: guard.value for guard in scop.guards if not guard.macro}
+    values = {guard.name: guard.value for guard in scop.guards if not guard.macro} | scop.region.starts
     given = given or {}
     least = least_extents(scop, given)
     buffers = []
@@ -315,7 +315,7 @@ def blocks_for(buffers: Sequence[Buffer], *, flush_end: bool, room: int = 0) -> 
         blocks.append(
             Block(
                 buffer.place, size, block, offset, start, buffer.lower * buffer.element.bytes, buffer.written,
-                in_each_run=buffer.written and buffer.indices is not None,
+                in_each_run=buffer.written and (buffer.indices is not None or buffer.fixed is not None),
             )
         )  # fmt: skip
         offset += block

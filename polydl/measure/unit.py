@@ -135,7 +135,7 @@ def unit_text(scop: Scop, name: str, code: Generated, *, whole: bool = False) ->
                 parameters.append(_with_restrict(array))
     declarations += _laid_out(scop)
     declarations += [f"{text};" for text in region.declared_outside if text not in (*constants, *enumerators)]
-    declarations += [f"{name} = {value};" for name, value in region.starts.items()]
+    declarations += [f"{name} = {value};" for name, value in region.starts.items() if name not in scop.arrays]
     declarations += structs.declarations()
     directives = "\n".join(_directives(text[region.helpers : region.start]))
     # The rest of the file closes the conditionals that are open before the function.

@@ -353,8 +353,8 @@ class Region:
     neither arrays, scalars read as data, nor parameters: loop variables, affine temporaries and, with their values,
     constants (`int k = 3`)."""
     begun: Mapping[str, isl.PwAff] = field(default_factory=dict)
-    """Those of them that have a value where the region begins, which its loops count on, with the value, a function of
-    the parameters: `i` of `int i = 0; while (i < n)`."""
+    """Those of them, and of the integers that are data, whose value where the region begins is known, a function of the
+    parameters: `i` of `int i = 0; while (i < n)`."""
     header: Header | None = None
     """Of the function around it; None of one that is declared in the old style, or whose value is a pointer."""
 

@@ -25,7 +25,7 @@ from polydl.rank.plain import Work
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.tree import Member
 
-_OPERATIONS = 200_000
+_OPERATIONS = 20_000
 """Of isl, for the iterations of a few loops."""
 _BUDGET = 2_000
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import polydl
-from polydl.base.errors import InputErrors
 from polydl.measure import Status
 from polydl.model.scop import Scop
 from polydl.rewrite.canonical import canonical
 from polydl.target.isa import kernel_contraction
-from tests.everyday.programs import ACCEPTED, MEASURED, PROGRAMS
+from tests.everyday.programs import MEASURED, PROGRAMS
 from tests.programs.corpus import Entry
 
 pytestmark = pytest.mark.few_sizes
@@ -29,7 +28,7 @@ def test_every_file_is_in_the_catalogue() -> None:
     assert {path.stem for path in Path(__file__).parent.glob("*.c")} == set(PROGRAMS)
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", list(PROGRAMS))
 def test_it_is_taken_for_what_it_is(name: str) -> None:
     (scop,) = (one for one in scops(PROGRAMS[name]) if one.function == name)
     found = canonical(scop)
@@ -53,10 +52,3 @@ def test_it_computes_the_same(name: str, tmp_path: Path) -> None:
         assert scop.report is not None
         assert {m.status for m in scop.report.measurements} <= {Status.VERIFIED}
         assert not scop.illegal
-
-
-@pytest.mark.parametrize("name", [name for name, entry in PROGRAMS.items() if entry.refused])
-def test_what_is_refused_has_a_place_and_a_reason(name: str) -> None:
-    with pytest.raises(InputErrors, match=PROGRAMS[name].refused) as caught:
-        scops(PROGRAMS[name])
-    assert all(error.span is not None and error.span.line > 1 and error.hint for error in caught.value.errors)

@@ -62,8 +62,6 @@ class Entry:
     folder: Path = FOLDER
     contraction: int | None = None
     """Statements that a microkernel is made for, however they are spelled; None: the catalogue does not say."""
-    refused: str = ""
-    """Why it is not accepted."""
     below: Mapping[str, str] = field(default_factory=dict)
     """C expressions: arrays whose elements are subscripts (or, in floating point, places between two), and what all of
     them are below. Only for programs that are timed."""
@@ -140,7 +138,6 @@ def catalogue(folder: Path = FOLDER) -> Mapping[str, Entry]:
             table.get("elements", {}),
             folder,
             table.get("contraction"),
-            table.get("refused", ""),
             table.get("below", {}),
             table.get("apart", {}),
         )

@@ -119,7 +119,7 @@ def _read(
         escaping,
         changed_names(found.function.body),
         options.pragmas,
-        _begins(found, assigned - escaping),
+        _begins(found, assigned),
         stored_names(region),
         fast_math=options.fast_math,
         region=region,
@@ -390,13 +390,13 @@ def _scop(
         for name, (symbol, value) in walked.constants.items()
         if found.scope.find(name) is symbol and found.scope.file.find(name) is not symbol
     )  # fmt: skip
+    held = {array.spelled for array in used_arrays.values()}
     begun = {
         name: isl.parametric(value.pw, parameters)
         for name, value in walked.begun.items()
-        if value.pw is not None and found.scope.find(name) is walked.temporaries.get(name)
+        if value.pw is not None and (name in held or found.scope.find(name) is walked.temporaries.get(name))
         if set(isl.involved_parameters(value.pw)) <= set(parameters)
     }
-    held = {array.spelled for array in used_arrays.values()}
     return Scop(
         found.name,
         found.span,

@@ -54,6 +54,18 @@ def stored_names(root: Node) -> frozenset[str]:
     return frozenset(found)
 
 
+def given_values(root: Node, name: str) -> Iterator[Node]:
+    """What a subtree gives to a scalar, or adds to it and so on; itself where its address is taken."""
+    for node in nodes(root):
+        match node:
+            case c_ast.Assignment(lvalue=c_ast.ID(name=given), rvalue=value) if given == name:
+                yield value
+            case c_ast.Decl(name=given, init=c_ast.Node() as value) if given == name:
+                yield value
+            case c_ast.UnaryOp(op="&", expr=c_ast.ID(name=given)) if given == name:
+                yield node
+
+
 def _bases(place: Node) -> Iterator[str]:
     """Names that may be the array or pointer which an lvalue or a pointer expression leads to."""
     while isinstance(place, c_ast.ArrayRef):

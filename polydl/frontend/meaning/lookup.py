@@ -9,21 +9,19 @@ from dataclasses import dataclass, field
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
-from polydl.frontend.core.loop_forms import step_of
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, constant, number, symbol
 from polydl.frontend.meaning.data_subscripts import Subscript
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.purity import result_type
 from polydl.frontend.meaning.returned_values import evaluated
-from polydl.frontend.meaning.symbols import Scope, Symbol, mentions, nodes
+from polydl.frontend.meaning.symbols import Scope, Symbol, mentions
 from polydl.frontend.text.parse import Unit
 from polydl.frontend.text.pragmas import Pragma
 from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import I32, I64, ElementType
 
-_CONDITIONAL = (c_ast.If, c_ast.Switch, c_ast.TernaryOp, c_ast.While, c_ast.DoWhile)
 _MOST_CALLS = 8
 """Functions in whose bodies others are evaluated, at most."""
 PINNED_HINT = "accesses to it cannot be reordered, nor made by other threads"
@@ -54,16 +52,6 @@ class NeedsData(Exception):
 def undeclared(name: str) -> str:
     """The way out where nothing says what a name means."""
     return f"if it is a macro, define it, as in -D {name}=1000; or is a header missing (-I)?"
-
-
-def _target(node: Node) -> str:
-    """The variable that a node changes; empty for others."""
-    match node:
-        case c_ast.Assignment(lvalue=c_ast.ID(name=name)):
-            return str(name)
-        case c_ast.UnaryOp(op="p++" | "p--" | "++" | "--" | "&", expr=c_ast.ID(name=name)):
-            return str(name)
-    return ""
 
 
 def _before(one: Node, other: Node) -> bool:
@@ -180,16 +168,6 @@ class Lookup(Symbols):
             if name in self.settings.escaping:
                 hint = f"count in a variable of the loops' own, and give '{name}' its value behind them"
                 raise NotAffine(f"'{name}' is changed here and read behind the region", node, data=True, hint=hint)
-            if self._only_counts(name) and integer.bits < I32.bits:
-                why = f"'{name}' may leave the range of '{integer.c}' where it begins, or as it counts"
-                raise NotAffine(why, node, data=True, hint="count in an int, and cut it where it is used")
-            if self._only_counts(name):
-                why = f"'{name}' counts across loops that do not run equally often each time"
-                hint = (
-                    "write the subscript in terms of the loops' variables; or, where loops inside always run, state "
-                    "that, as in '#pragma polydl assume(m >= 0)'"
-                )
-                raise NotAffine(why, node, data=True, hint=hint)
             raise NotAffine(f"'{name}' is computed from data or read before the scop gives it a value", node, data=True)
         if name in self.settings.assigned or name in self.environment:
             known = self.environment.get(name)
@@ -212,15 +190,6 @@ class Lookup(Symbols):
             return value
         finally:
             self.in_value = before
-
-    def _only_counts(self, name: str) -> bool:
-        """Whether the region only adds numbers to a variable, on no condition, from a value that is known."""
-        region = self.settings.region
-        if region is None or name not in self.settings.begins:
-            return False
-        surely = (step_of(one) for one in nodes(region, lambda one: isinstance(one, _CONDITIONAL)))
-        steps = [one for one in surely if one is not None and one.name == name and isinstance(one.by, c_ast.Constant)]
-        return 0 < len(steps) == sum(_target(one) == name for one in nodes(region))
 
     def address(self, node: c_ast.ID) -> Value:
         """See `affine.Symbols`. Raises NotAffine or NeedsData."""
@@ -245,17 +214,17 @@ class Lookup(Symbols):
                 except NotAffine:
                     self.environment[name] = None
         for name, given in self.settings.begins.items():
-            if name not in self.settings.data:
-                try:
-                    value = self.evaluator.value(given, self.settings.context)
-                    found = self.settings.scope.find(name)
-                    assert found is not None, "extract finds it"
-                    value = self.evaluator.convert(value, found.ctype, given, self.settings.context)
-                    value = self.as_number(value, given, self.settings.context)
-                except (NotAffine, NeedsData):
-                    continue
+            try:
+                value = self.evaluator.value(given, self.settings.context)
+                found = self.settings.scope.find(name)
+                assert found is not None, "extract finds it"
+                value = self.evaluator.convert(value, found.ctype, given, self.settings.context)
+                value = self.as_number(value, given, self.settings.context)
+            except (NotAffine, NeedsData):
+                continue
+            self.walked.begun[name] = value
+            if name not in self.settings.data and name not in self.settings.escaping:
                 self.environment[name] = (value, None)
-                self.walked.begun[name] = value
 
     def _outside(self, found: Symbol, integer: ElementType, node: Node) -> Value:
         """Value of an integer that the region does not change. Raises NotAffine."""

@@ -16,6 +16,7 @@ from polydl.frontend.meaning.affine import NotAffine, Value
 from polydl.frontend.meaning.affine_terms import symbol_aff, universe
 from polydl.frontend.meaning.data_subscripts import Chosen, Form, Subscript, form_of
 from polydl.frontend.meaning.elements import Elements
+from polydl.frontend.meaning.known_values import has_known_values, is_between_known
 from polydl.frontend.meaning.library import LIBRARY_CONSTANTS
 from polydl.frontend.meaning.lookup import Lookup, NeedsData
 from polydl.frontend.meaning.narrow_types import check_argument, check_operands
@@ -38,7 +39,6 @@ from polydl.model.expr import (
 )
 from polydl.model.functions import result_of
 from polydl.model.polynomials import Rational, whole
-from polydl.model.scop import Storage
 from polydl.model.types import (
     I32,
     I64,
@@ -269,9 +269,9 @@ class Values(Elements):
         return RawAccess(symbol, True, known, where, node, self._exact, forms)
 
     def _from_arrays(self, term: Node | Value) -> bool:
-        """Whether data choose with elements of arrays, with numbers of entries (`entries`), with integers that the
-        region declares and never changes, or by arithmetic that wraps around on loop variables alone. Of others, such
-        as counters, there is no telling which values they have when programs are measured."""
+        """Whether data choose with elements of arrays, with numbers of entries (`entries`), with integers whose values
+        are known (`known_values`), or by arithmetic that wraps around on loop variables alone. Of others there is no
+        telling which values they have when programs are measured."""
         if isinstance(term, Value):
             return True
         parts = [*nodes(term)]
@@ -279,13 +279,13 @@ class Values(Elements):
         elements |= not any(isinstance(node, c_ast.FuncCall) for node in parts)
         for name in mentions(term):
             if name in self.walk.undecided:
-                if name not in self.walk.entries:
+                if name not in self.walk.entries and not is_between_known(name, self.walk):
                     return False
                 elements = True
                 continue
             symbol = self.data(c_ast.ID(name, term.coord))
             if symbol is not None and symbol.is_scalar:
-                if symbol.storage is not Storage.REGION or name in self.walk.settings.changed:
+                if not has_known_values(symbol.name, self.walk):
                     return False
                 elements = True
         return elements
