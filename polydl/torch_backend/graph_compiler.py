@@ -128,8 +128,8 @@ def _compiled(
     return stored, found.codes
 
 
-def stored_of(found: Planned) -> stored_graph.Stored:
-    """What the function of a planned graph is made of."""
+def stored_of(found: Planned, sizes: Sequence[str] = ()) -> stored_graph.Stored:
+    """What the function of a planned graph is made of; `sizes` are the names of those that it is given."""
     built = found.built
     regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in found.plans.items()}
     calls = {
@@ -137,7 +137,7 @@ def stored_of(found: Planned) -> stored_graph.Stored:
         for n, plan in found.plans.items()
     }
     folds, computed = _folds(found.rest, found.parts)
-    lines = straight_line.function_of(found.rest, built.units, calls, folds)
+    lines = straight_line.function_of(found.rest, built.units, calls, folds, sizes)
     results = sum(part.results for part in found.parts)
     return stored_graph.Stored(lines, regions, computed, built.reasons, built.operators, results)
 
