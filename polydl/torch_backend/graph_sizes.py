@@ -57,7 +57,11 @@ class GraphSizes:
     @property
     def most(self) -> Point:
         """What the values of the names are at most."""
-        return (*(b for _, b in self._ends), *(name.most for name in self.names[len(self._ends) :]))
+        ends = [b for _, b in self._ends]
+        return tuple(
+            name.most if each is None else prod(ends[n] for n in each)
+            for name, each in zip(self.names, self._factors, strict=True)
+        )
 
     def fit(self, prefix: str = "") -> Fit:
         """The affine functions of the names by their values at the points."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import fx
 
@@ -16,6 +16,7 @@ from polydl.torch_backend.graph_values import Value
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.loop_program import Array, Program, SizeName
 from polydl.torch_backend.size_polynomials import Number
+from polydl.torch_backend.sized_programs import at_sizes
 
 
 class Group(Protocol):
@@ -104,6 +105,20 @@ class GroupsDifferError(PolyDLError):
     def __init__(self, nodes: Sequence[fx.Node], reason: str) -> None:
         super().__init__(reason)
         self.nodes = tuple(nodes)
+
+
+def at(group: Any, values: Sequence[int]) -> Group:
+    """A group that takes sizes where these have values: its tensors have numbers. Its loops stay as they are."""
+
+    def tensor(one: Value) -> Value:
+        return replace(one, sizes=at_sizes(one.sizes, values), strides=at_sizes(one.strides, values))
+
+    scratch = tuple(replace(one, shape=at_sizes(one.shape, values)) for one in group.program.scratch)
+    made: Group = replace(
+        group, inputs=tuple(map(tensor, group.inputs)), outputs=tuple(map(tensor, group.outputs)),
+        program=replace(group.program, scratch=scratch), index_ranges=at_sizes(group.index_ranges, values),
+    )  # fmt: skip
+    return made
 
 
 def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:

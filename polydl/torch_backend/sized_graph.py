@@ -24,9 +24,9 @@ from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_report import GraphReport
 from polydl.torch_backend.graph_sizes import FAR, GraphSizes, Point, sizes_of
 from polydl.torch_backend.node_kinds import is_view
-from polydl.torch_backend.region_plan import Group
+from polydl.torch_backend.region_plan import Group, at
 from polydl.torch_backend.size_polynomials import Polynomial
-from polydl.torch_backend.sized_groups import at, for_all_sizes, same_operators
+from polydl.torch_backend.sized_groups import for_all_sizes, same_operators
 from polydl.torch_backend.sized_programs import DiffersError, Fit
 from polydl.torch_backend.sizes import static_graph
 from polydl.torch_backend.stored_graph import assembled
@@ -95,7 +95,7 @@ def _planned(
         return for_all_sizes(sizes.names, sizes.fit(), rest, lowerings)
 
     try:
-        found = planned(graphs, static, o, lowerings, module, together)
+        found = planned(graphs, static, o, lowerings, module, together, sizes.points)
     except RuntimeError as error:  # torch's, of operators that others are made of
         if not far:
             raise
