@@ -1,4 +1,5 @@
-"""`Region`, `SizedRegion` and `Watch` in Python: the slow twins of those in templates/torch_call.c, for where that cannot be compiled.
+"""`Region`, `SizedRegion` and `Watch` in Python: the slow twins of those in templates/torch_call.c, for where that
+cannot be compiled.
 
 A region's values are numbered: inputs, outputs, then inner values, which lie in an arena.
 """

@@ -260,7 +260,7 @@ def _origin(node: fx.Node) -> Origin | None:
     """What a node is; None for one that no graph of PyTorch's has."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
-    args, kwargs = fx.map_arg((node.args, node.kwargs), value_of)
+    args, kwargs = pytree.tree_map_only(fx.Node, value_of, (node.args, node.kwargs))
     return Origin(node.name, node.target, args, kwargs)
 
 

@@ -88,7 +88,9 @@ def data_of(plan: RegionPlan) -> RegionData:
         for step in plan.steps
         for one in step.bounds
     )
-    outputs = tuple((*numbers_of((one.sizes, one.strides)), str(one.dtype).removeprefix("torch.")) for one in plan.outputs)
+    outputs = tuple(
+        (*numbers_of((one.sizes, one.strides)), str(one.dtype).removeprefix("torch.")) for one in plan.outputs
+    )
     found = RegionData(inputs + sized, outputs, plan.offsets, plan.arena, plan.stack, calls, tuple(bounds))
     return found if found.changes else replace(found, stack=())
 

@@ -147,7 +147,9 @@ def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
         return (*values, *(next(places) for _ in group.scratch))
 
     steps = tuple(Step(one, numbers(one.group), bounds(one.group)) for one in made)
-    return RegionPlan(tuple(inputs.values()), tuple(written[n] for n in unit.wanted), tuple(offsets), arena, stack, steps)
+    return RegionPlan(
+        tuple(inputs.values()), tuple(written[n] for n in unit.wanted), tuple(offsets), arena, stack, steps
+    )
 
 
 def _bytes(value: Value) -> Number:

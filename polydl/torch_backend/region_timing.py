@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils._python_dispatch import _disable_current_modes
 
 from polydl.base.cache import Cache, key_of
 from polydl.torch_backend import graph_assembly, region_plan
@@ -23,12 +24,10 @@ from polydl.torch_backend.region_plan import Made, at
 from polydl.torch_backend.straight_line import function_of
 
 _TIMES = Cache("torch_times", ".json", 5000)
-_SECONDS = 0.03
-"""For all samples of both ways, where not even the least number of them takes longer."""
-_LEAST = 0.0003
-"""Least seconds of one sample."""
-_ROUNDS = (2, 30)
-"""Least and greatest number of samples."""
+_SECONDS, _MOST_SECONDS = 0.03, 0.4
+"""For all samples of both ways, and on a machine that does much else meanwhile."""
+_TURN = 0.001
+"""Seconds for which one way is called again and again, before it is the other's turn."""
 _MOST_BYTES = 1 << 30
 """Of tensors, from which on nothing is measured: memory may be short, and each run takes seconds."""
 _MARGIN, _MARGIN_SECONDS = 1.05, 1e-6
@@ -50,13 +49,17 @@ def parts_of(graph: fx.Graph) -> Parts:
 
 
 def slower(
-    made: Sequence[Made], least_work: float, parts: Parts, module: Any, elsewhere: Sequence[Mapping[str, fx.Node]] = (),
+    made: Sequence[Made],
+    least_work: float,
+    parts: Parts,
+    module: Any,
+    elsewhere: Sequence[Mapping[str, fx.Node]] = (),
     sizes: Sizes = (),
 ) -> dict[fx.Node, str]:
     """Why nodes of a region's groups had better be run by eager PyTorch, a clause: their groups were measured to take
     longer than their operators do there, as they were before these were replaced by others. Groups that compute the
-    parts of one operator are one; what is less work than `least_work` is not measured, nor what reads indices that no data
-    that are drawn stand for.
+    parts of one operator are one; what is less work than `least_work` is not measured, nor what reads indices that no
+    data that are drawn stand for.
 
     Where groups take sizes, these are `sizes`, and `elsewhere` has the nodes of the graph at each by their names: both
     the first and the last count, since code may know the first one by its numbers."""
@@ -105,16 +108,16 @@ def _seconds(
         if any(sum(v.elements * v.dtype.itemsize for v in (*one.group.inputs, *one.group.outputs)) > _MOST_BYTES
                for one in here):  # fmt: skip
             continue
-        wanted = tuple(v.node for one in made for v in one.group.outputs if not set(_readers(v.node)) <= inside)
-        plan = region_plan.planned(Region(tuple(nodes), wanted), here)
+        wanted = [v.node for one in made for v in one.group.outputs if not set(_readers(v.node)) <= inside]
+        plan = region_plan.planned(Region(tuple(nodes), tuple(wanted)), here)
         function, _ = graph_assembly.region(graph_assembly.data_of(plan), [one.code for one in here], module)
         read = [value.node for value in plan.inputs]
         order = list(operators(outputs, inside | set(outputs), frozenset(read)))
         there = elsewhere[k] if sized else {}
+        read, wanted, order = ([there.get(node.name, node) for node in some] for some in (read, wanted, order))
         a, b = seconds(
-            function, *([there.get(node.name, node) for node in some] for some in (read, wanted, order)),
-            whole if k == 0 else (), values, _ends(here, there),
-        )  # fmt: skip
+            function, read, wanted, order, whole=whole if k == 0 else (), sizes=values, ends=_ends(here, there)
+        )
         mine, eager = mine + a, eager + b
     _TIMES.write(key, json.dumps([mine, eager]).encode())
     return mine, eager
@@ -123,7 +126,9 @@ def _seconds(
 def _ends(made: Sequence[Made], there: Mapping[str, fx.Node]) -> dict[fx.Node, tuple[int, int]]:
     """Of tensors of indices, the least and the greatest."""
     values = (
-        (one.group.inputs[position].node, least, most) for one in made for position, least, most in one.group.index_ranges
+        (one.group.inputs[position].node, least, most)
+        for one in made
+        for position, least, most in one.group.index_ranges
     )
     return {there.get(node.name, node): (least, most) for node, least, most in values}
 
@@ -156,25 +161,32 @@ def seconds(
     its nodes in eager PyTorch, in which operators that are `whole` stand for their parts; timed in turns, on inputs of
     random floats, of random integers between the `ends` of what is read, and of zeros elsewhere."""
     eager, taken = _eager(leaves(nodes, read), made, nodes, whole)
-    with unset_fake_temporarily(), torch.no_grad():  # while torch compiles, its tensors have no memory
+    # While torch compiles, its tensors have no memory; what a first call does is watched by a mode of its own.
+    with _disable_current_modes(), torch.no_grad():
         inputs = [_tensor(value_of(node), (ends or {}).get(node)) for node in read]
         given = [*inputs, *(_tensor(one) for one in taken[len(read) :])]
         inputs += [torch.tensor(sizes)] if sizes else []
         ways: tuple[Callable[[], Any], ...] = (lambda: function(*inputs), lambda: eager(list(given)))
-        first = [min(_sample(way, 1) for _ in range(2)) for way in ways]
-        times = [max(1, int(_LEAST / max(one, 1e-7))) for one in first]
-        round_seconds = sum(one * n for one, n in zip(first, times, strict=True))
-        rounds = min(max(_ROUNDS[0], int(_SECONDS / round_seconds)), _ROUNDS[1])
-        samples = [[_sample(way, n) for way, n in zip(ways, times, strict=True)] for _ in range(rounds)]
-    mine, theirs = (min(column) for column in zip(*samples, strict=True))  # what else runs only adds to it
+        least, rounds, begin = [math.inf] * len(ways), 0, time.perf_counter()
+        while time.perf_counter() - begin < _MOST_SECONDS:
+            # What else runs only adds to a call: the least counts, also of what the calls took.
+            least = [min(so_far, _least_of_some(way)) for so_far, way in zip(least, ways, strict=True)]
+            rounds += 1
+            if rounds * sum(max(one, _TURN) for one in least) >= _SECONDS:
+                break
+    mine, theirs = least
     return mine, theirs
 
 
-def _sample(way: Callable[[], Any], times: int) -> float:
-    begin = time.perf_counter()
-    for _ in range(times):
+def _least_of_some(way: Callable[[], Any]) -> float:
+    """Least seconds of the calls that a turn has time for: threads that sleep meanwhile are awake behind the first."""
+    least, begin = math.inf, time.perf_counter()
+    now = begin
+    while now - begin < _TURN:
         way()
-    return (time.perf_counter() - begin) / times
+        before, now = now, time.perf_counter()
+        least = min(least, now - before)
+    return least
 
 
 def _tensor(value: Value, ends: tuple[int, int] | None = None) -> torch.Tensor:

@@ -109,8 +109,8 @@ def _planned(
 
 
 class SizedGraph:
-    """The function of a graph for any size; `run` takes a list of inputs, a tensor of all sizes, and each. Eager PyTorch
-    runs sizes out of their range, and those of which one of the `counts` is too much."""
+    """The function of a graph for any size; `run` takes a list of inputs, a tensor of all sizes, and each. Eager
+    PyTorch runs sizes out of their range, and those of which one of the `counts` is too much."""
 
     def __init__(
         self,

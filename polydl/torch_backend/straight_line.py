@@ -168,9 +168,7 @@ def function_of(
     return Lines(text, made.names, made.attributes)
 
 
-def _text(
-    inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]]], more: Sequence[str]
-) -> str:
+def _text(inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]]], more: Sequence[str]) -> str:
     last: dict[str, int] = dict.fromkeys(inputs, -1)
     for i, (_, sets, reads) in enumerate(lines):
         for name in (*sets, *reads):

@@ -9,7 +9,8 @@ import platformdirs
 import pytest
 import torch
 
-from polydl.torch_backend import group_code, group_search, region_timing, register
+from polydl.torch_backend import graph_compiler, group_code, group_search, register
+from polydl.torch_backend.backend_options import BackendOptions
 from tests.oracle.native import QUICK
 
 QUICK_CODE = platformdirs.user_cache_path("polydl-tests") / "quick_torch"
@@ -27,14 +28,13 @@ def _fresh() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _little_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How loaded the machine is decides in no test what is left to eager PyTorch, but for those that say `tune` or
-    `least_work=0`."""
-    before = region_timing.slower
+    """How loaded the machine is decides in no test what is left to eager PyTorch, but for those that say `tune`."""
+    before = graph_compiler._slower
 
-    def slower(made: Any, least_work: float, *rest: Any) -> dict[Any, str]:
-        return before(made, least_work, *rest) if least_work == 0 else {}
+    def slower(graphs: Any, built: Any, o: BackendOptions, *rest: Any) -> Any:
+        return before(graphs, built, o, *rest) if o.tune else {}
 
-    monkeypatch.setattr(region_timing, "slower", slower)
+    monkeypatch.setattr(graph_compiler, "_slower", slower)
 
 
 @pytest.fixture
