@@ -211,8 +211,13 @@ def _slower(
 
 
 def _by_origin(slow: Mapping[fx.Node, Reason]) -> dict[str, Reason]:
-    """Reasons by the names that nodes have before any is replaced by its parts."""
-    return {node.meta[ORIGIN].name if ORIGIN in node.meta else node.name: why for node, why in slow.items()}
+    """Reasons by the names that nodes have before any is replaced by its parts, and of these."""
+    found: dict[str, Reason] = {}
+    for node, why in slow.items():
+        origin = node.meta.get(ORIGIN)
+        name, target = (node.name, why.target) if origin is None else (origin.name, str(origin.target))
+        found[name] = replace(why, node=name, target=target)
+    return found
 
 
 def _region_of(unit: Unit) -> Region:
