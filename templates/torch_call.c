@@ -1,6 +1,7 @@
-/* Calls of compiled graphs from Python: `Region`, which runs the groups of a region on tensors, and `Watch`, which
-   keeps what was computed of tensors until one of them changes. polydl/torch_backend/calls_in_python.py has both in
-   Python, for where this file cannot be compiled; tests hold them equal.
+/* Calls of compiled graphs from Python: `Region`, which runs the groups of a region on tensors, `SizedRegion`, which
+   does so at any sizes, and `Watch`, which keeps what was computed of tensors until one of them changes.
+   polydl/torch_backend/calls_in_python.py has them in Python, for where this file cannot be compiled; tests hold them
+   equal.
 
    Addresses of tensors come from torch.Tensor.__dlpack_c_exchange_api__ (DLPack 1.3): nothing of torch is included. */
 #define PY_SSIZE_T_CLEAN
@@ -71,6 +72,7 @@ typedef struct {
 
 typedef struct Arena {
     struct Arena *next;
+    size_t bytes;
     char *memory;
 } Arena;
 
@@ -87,7 +89,8 @@ typedef struct {
     Bound *bound;
     Arena *arenas; /* that no call uses; the interpreter's lock guards the list */
     PyObject *owners;
-    Py_ssize_t made; /* arenas in all */
+    Py_ssize_t made;     /* arenas in all */
+    int64_t *sizes;      /* for which a sized region made it, behind their number, or none */
 } Region;
 
 static Arena *arena_new(size_t bytes)
@@ -96,7 +99,7 @@ static Arena *arena_new(size_t bytes)
     size_t whole = (bytes + 63) / 64 * 64, align = 64;
     if (!arena) return NULL;
     if (whole >= (size_t)2 << 20) align = (size_t)2 << 20, whole = (whole + align - 1) / align * align;
-    arena->next = NULL;
+    arena->next = NULL, arena->bytes = whole;
     arena->memory = aligned_alloc(align, whole);
     if (!arena->memory) {
         free(arena);
@@ -104,6 +107,12 @@ static Arena *arena_new(size_t bytes)
     }
     if (align > 64) madvise(arena->memory, whole, MADV_HUGEPAGE);
     return arena;
+}
+
+static void arena_free(Arena *arena)
+{
+    free(arena->memory);
+    free(arena);
 }
 
 static void run_calls(const Region *self, void *const *all, void **some)
@@ -169,11 +178,17 @@ static PyObject *region_call(PyObject *object, PyObject *const *args, size_t nar
     }
     Py_DECREF(threads);
     if (self->arena_bytes) {
-        if (self->arenas) {
-            arena = self->arenas;
+        size_t room = 0;
+        if ((arena = self->arenas)) {
             self->arenas = arena->next;
-        } else {
-            arena = arena_new(self->arena_bytes);
+            if (arena->bytes < self->arena_bytes) { /* sizes that grow go on growing */
+                room = self->arena_bytes / 4;
+                arena_free(arena);
+                arena = NULL;
+            }
+        }
+        if (!arena) {
+            arena = arena_new(self->arena_bytes + room);
             self->made += arena != NULL;
         }
         if (!arena) {
@@ -320,13 +335,13 @@ static void region_free(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     while (self->arenas) {
         Arena *next = self->arenas->next;
-        free(self->arenas->memory);
-        free(self->arenas);
+        arena_free(self->arenas);
         self->arenas = next;
     }
     for (Py_ssize_t i = 0; self->make && i < self->outputs; i++) Py_DECREF(self->make[i]);
     for (Py_ssize_t i = 0; self->call && i < self->calls; i++) free(self->call[i].indices);
     for (Py_ssize_t i = 0; self->bound && i < self->bounds; i++) free(self->bound[i].sizes);
+    free(self->sizes);
     free(self->bound);
     free(self->make);
     free(self->offsets);
@@ -347,6 +362,217 @@ static PyType_Slot region_slots[] = {
 };
 static PyType_Spec region_spec = {
     "polydl_torch_call.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, region_slots,
+};
+
+/* ---- SizedRegion ---- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Py_ssize_t inputs;
+    PyObject *outputs, *stack, *calls, *bounds, *owners;
+    int release;
+    Region *current; /* of the last sizes */
+} SizedRegion;
+
+static PyTypeObject *region_type;
+
+/* The value of a list of terms (factor, numbers of sizes that it is multiplied by), or an integer; -1 with an exception
+   if it is neither, or reads more sizes than there are. */
+static int64_t number_at(PyObject *value, const int64_t *sizes, int64_t count)
+{
+    if (!PyList_Check(value)) return PyLong_AsLongLong(value);
+    int64_t sum = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); i++) {
+        PyObject *each;
+        long long product;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(value, i), "LO!", &product, &PyTuple_Type, &each)) return -1;
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(each); k++) {
+            Py_ssize_t n = PyLong_AsSsize_t(PyTuple_GET_ITEM(each, k));
+            if (PyErr_Occurred()) return -1;
+            if (n < 0 || n >= count) {
+                PyErr_Format(PyExc_ValueError, "there is no size %zd of %lld", n, (long long)count);
+                return -1;
+            }
+            product *= sizes[n];
+        }
+        sum += product;
+    }
+    return sum;
+}
+
+/* Tuples with numbers in place of lists of terms. */
+static PyObject *at_sizes(PyObject *value, const int64_t *sizes, int64_t count)
+{
+    if (PyList_Check(value)) {
+        int64_t number = number_at(value, sizes, count);
+        return PyErr_Occurred() ? NULL : PyLong_FromLongLong(number);
+    }
+    if (!PyTuple_Check(value)) return Py_INCREF(value), value;
+    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(value));
+    for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(value); i++) {
+        PyObject *one = at_sizes(PyTuple_GET_ITEM(value, i), sizes, count);
+        if (one)
+            PyTuple_SET_ITEM(made, i, one);
+        else
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
+/* The offsets of values in an arena, in which each lies where those end that it is above of; its bytes in `whole`. */
+static PyObject *offsets_at(PyObject *stack, const int64_t *sizes, int64_t count, int64_t *whole)
+{
+    Py_ssize_t values = PyTuple_GET_SIZE(stack);
+    int64_t *end = calloc(values + 1, sizeof *end);
+    PyObject *made = end ? PyTuple_New(values) : PyErr_NoMemory();
+    *whole = 0;
+    for (Py_ssize_t i = 0; made && i < values; i++) {
+        PyObject *bytes, *below;
+        Py_ssize_t number;
+        int64_t at = 0, taken = 0;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(stack, i), "nOO!", &number, &bytes, &PyTuple_Type, &below)) break;
+        if (number < 0 || number >= values || PyTuple_GET_ITEM(made, number)) {
+            PyErr_Format(PyExc_ValueError, "value %zd of %zd cannot be stacked", number, values);
+            break;
+        }
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(below); k++) {
+            Py_ssize_t other = PyLong_AsSsize_t(PyTuple_GET_ITEM(below, k));
+            if (PyErr_Occurred()) break;
+            if (other < 0 || other >= values || !PyTuple_GET_ITEM(made, other)) {
+                PyErr_Format(PyExc_ValueError, "value %zd of %zd is not below", other, values);
+                break;
+            }
+            if (end[other] > at) at = end[other];
+        }
+        if (!PyErr_Occurred()) taken = number_at(bytes, sizes, count);
+        PyObject *offset = PyErr_Occurred() ? NULL : PyLong_FromLongLong(at);
+        if (!offset) break;
+        PyTuple_SET_ITEM(made, number, offset);
+        end[number] = at + (taken + 63) / 64 * 64;
+        if (end[number] > *whole) *whole = end[number];
+    }
+    free(end);
+    if (PyErr_Occurred()) Py_CLEAR(made);
+    return made;
+}
+
+/* The region at these sizes, with the arenas of the one before. */
+static Region *region_at(const SizedRegion *self, const int64_t *sizes, int64_t count)
+{
+    int64_t arena;
+    PyObject *outputs = at_sizes(self->outputs, sizes, count), *bounds = NULL, *offsets = NULL, *args = NULL;
+    Region *made = NULL;
+    if (outputs) bounds = at_sizes(self->bounds, sizes, count);
+    if (bounds) offsets = offsets_at(self->stack, sizes, count, &arena);
+    if (offsets)
+        args = Py_BuildValue("nOOLOiOO", self->inputs, outputs, offsets, (long long)arena, self->calls, self->release,
+                             bounds, self->owners);
+    if (args) made = (Region *)region_new(region_type, args, NULL);
+    Py_XDECREF(args), Py_XDECREF(offsets), Py_XDECREF(bounds), Py_XDECREF(outputs);
+    if (!made) return NULL;
+    made->sizes = malloc(sizeof *sizes * (count + 1));
+    if (!made->sizes) {
+        Py_DECREF(made);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    made->sizes[0] = count;
+    memcpy(made->sizes + 1, sizes, sizeof *sizes * count);
+    Region *before = self->current;
+    if (before) made->arenas = before->arenas, made->made = before->made, before->arenas = NULL;
+    return made;
+}
+
+static PyObject *sized_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    SizedRegion *self = (SizedRegion *)object;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+    DLTensor view;
+    void *address;
+    if (given != self->inputs) {
+        PyErr_Format(PyExc_TypeError, "this region takes %zd tensors, not %zd", self->inputs, given);
+        return NULL;
+    }
+    if (view_of(args[given - 1], &view, &address)) return NULL;
+    if (view.ndim != 1 || view.bits != 64) {
+        PyErr_SetString(PyExc_TypeError, "the sizes of a region are 64-bit integers in a row");
+        return NULL;
+    }
+    int64_t count = view.shape[0];
+    Region *region = self->current;
+    if (!region || region->sizes[0] != count || memcmp(region->sizes + 1, address, sizeof(int64_t) * count)) {
+        region = region_at(self, address, count);
+        if (!region) return NULL;
+        Region *before = self->current;
+        self->current = region;
+        Py_XDECREF(before);
+    }
+    Py_INCREF(region); /* another call may put another one in its place meanwhile */
+    PyObject *result = region_call((PyObject *)region, args, nargsf, names);
+    Py_DECREF(region);
+    return result;
+}
+
+/* SizedRegion(inputs, outputs, stack: ((number, bytes, numbers below), …), calls, release, bounds, owners): see
+   calls_in_python.py. */
+static PyObject *sized_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    Py_ssize_t inputs;
+    PyObject *outputs, *stack, *calls, *bounds, *owners;
+    int release;
+    if (names && PyDict_GET_SIZE(names)) {
+        PyErr_SetString(PyExc_TypeError, "SizedRegion takes no names");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "nO!O!O!pO!O", &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &stack, &PyTuple_Type,
+                          &calls, &release, &PyTuple_Type, &bounds, &owners))
+        return NULL;
+    if (inputs < 1) {
+        PyErr_SetString(PyExc_ValueError, "a region of any size is given its sizes");
+        return NULL;
+    }
+    SizedRegion *self = (SizedRegion *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    Py_INCREF(outputs), Py_INCREF(stack), Py_INCREF(calls), Py_INCREF(bounds), Py_INCREF(owners);
+    self->vectorcall = sized_call, self->inputs = inputs, self->release = release;
+    self->outputs = outputs, self->stack = stack, self->calls = calls, self->bounds = bounds, self->owners = owners;
+    return (PyObject *)self;
+}
+
+static void sized_free(PyObject *object)
+{
+    SizedRegion *self = (SizedRegion *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(self->current);
+    Py_XDECREF(self->outputs), Py_XDECREF(self->stack), Py_XDECREF(self->calls);
+    Py_XDECREF(self->bounds), Py_XDECREF(self->owners);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *sized_arenas(PyObject *object, void *unused)
+{
+    Region *current = ((SizedRegion *)object)->current;
+    (void)unused;
+    return PyLong_FromSsize_t(current ? current->made : 0);
+}
+
+static PyMemberDef sized_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(SizedRegion, vectorcall), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyGetSetDef sized_computed[] = {
+    {"arenas", sized_arenas, NULL, "Arenas that were made: one for each call at a time, another where sizes grew.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot sized_slots[] = {
+    {Py_tp_new, sized_new}, {Py_tp_dealloc, sized_free}, {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, sized_members}, {Py_tp_getset, sized_computed}, {0, NULL},
+};
+static PyType_Spec sized_spec = {
+    "polydl_torch_call.SizedRegion", sizeof(SizedRegion), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    sized_slots,
 };
 
 /* ---- Watch ---- */
@@ -670,8 +896,10 @@ PyMODINIT_FUNC PyInit_polydl_torch_call(void)
     if (!module) return NULL;
     version_name = PyUnicode_InternFromString("_version");
     PyObject *region = PyType_FromSpec(&region_spec), *watch = PyType_FromSpec(&watch_spec);
-    if (!version_name || !region || !watch || PyModule_AddObject(module, "Region", region) ||
-        PyModule_AddObject(module, "Watch", watch)) {
+    PyObject *sized = PyType_FromSpec(&sized_spec);
+    region_type = (PyTypeObject *)region;
+    if (!version_name || !region || !watch || !sized || PyModule_AddObject(module, "Region", Py_NewRef(region)) ||
+        PyModule_AddObject(module, "Watch", watch) || PyModule_AddObject(module, "SizedRegion", sized)) {
         Py_DECREF(module);
         return NULL;
     }

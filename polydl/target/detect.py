@@ -223,6 +223,11 @@ _NO_VECTOR_UNIT = Simd("none", 16, 16)
 """The flags show none of these: SSE2, which is part of x86-64."""
 
 
+def cores_of(cpus: set[int]) -> int:
+    """How many cores the hardware threads of these numbers belong to."""
+    return len(_physical_cores(Path("/"), cpus)) or 1
+
+
 def _physical_cores(root: Path, cpus: set[int]) -> set[str]:
     """CPUs that are hardware threads of one core counted once, by the list of their siblings."""
     cores = set()

@@ -46,6 +46,17 @@ def offsets(lives: Sequence[Life]) -> tuple[list[int], int]:
     return found, max((begin + life.whole for begin, life in placed), default=0)
 
 
+def stacked(lives: Sequence[Life], offsets: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """The order of values from the lowest offset up, each with those below it that are in use at the same time. Where
+    values take other bytes, each lies apart from these if it begins where the highest of them ends: what was in use at
+    different times still is."""
+    order = sorted(range(len(lives)), key=lambda k: (offsets[k], k))
+    return [
+        (k, tuple(j for j in order[:i] if lives[j].first <= lives[k].last and lives[k].first <= lives[j].last))
+        for i, k in enumerate(order)
+    ]
+
+
 def lower_bound(lives: Sequence[Life]) -> int:
     """Bytes that are in use at some step at once: no arena is smaller."""
     steps = {life.first for life in lives}

@@ -17,7 +17,7 @@ from torch._guards import TracingContext
 
 from polydl.base.errors import PolyDLError
 from polydl.torch_backend import group_code
-from polydl.torch_backend.backend_options import BackendOptions, read
+from polydl.torch_backend.backend_options import BackendOptions, read, usable_cores
 from polydl.torch_backend.checked_call import Checked
 from polydl.torch_backend.graph_assembly import Function
 from polydl.torch_backend.graph_compiler import Lowerings, compile_graph
@@ -50,8 +50,7 @@ def polydl(
     """
     o = read(mode, options)
     if o.threads is None:
-        # Where OpenMP binds threads to cores, the one that asks may use one core alone.
-        o = replace(o, threads=torch.get_num_threads())
+        o = replace(o, threads=usable_cores())
     partition = min_cut_rematerialization_partition if o.partition == "min-cut" else default_partition
     made = aot_autograd(
         fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition

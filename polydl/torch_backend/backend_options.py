@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from polydl.base.errors import InputError, one_of
+from polydl.target.detect import cores_of
+
+_BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
+"""What tells OpenMP to bind threads to cores; the one that asks may use one core alone then."""
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: equal in all processes, however many threads PyTorch has in one."""
+    bound = any(os.environ.get(name, "false").lower() != "false" for name in _BINDING)
+    return cores_of(set(range(os.cpu_count() or 1)) if bound else set(os.sched_getaffinity(0)))
+
 
 MODES: dict[str, Mapping[str, object]] = {
     "default": {},
@@ -26,7 +38,7 @@ class BackendOptions:
 
     tune: bool = False
     """Whether the best ranked variants of a group are compiled, checked and timed, instead of taking the first one,
-    and a region that eager PyTorch runs faster is left to it."""
+    and groups with little work, too, are left to eager PyTorch where that is measured to run them faster."""
     groups: int = 64
     """How many different groups of a graph are searched, those with most work first; others are compiled as they are
     written. A count and not a time, so that a loaded machine gets the same code."""
@@ -40,8 +52,8 @@ class BackendOptions:
     strict: bool = False
     """Whether an operator or a group that would be left to eager PyTorch is an error."""
     threads: int | None = None
-    """Threads that variants are ranked for; None: as many as `torch.get_num_threads` says, or, where C is exported, the
-    cores that this process may use. How many run a call is `torch.set_num_threads`."""
+    """Threads that variants are ranked for; None: the cores that this process may use (`usable_cores`). How many run a
+    call is `torch.set_num_threads`, for which nothing is made anew."""
     reassociate: bool = True
     """Whether sums may be added up in another order."""
     fast_math: bool = False
@@ -55,8 +67,8 @@ class BackendOptions:
     partition: str = "min-cut"
     """How forward and backward are cut apart when training: `min-cut` recomputes what is cheap, `default` saves all."""
     sizes: int = 8
-    """For how many sizes a graph with symbolic sizes is kept laid out at once; where there is no code for all of them,
-    for how many code is made: further ones run eagerly."""
+    """For how many sizes of a graph with symbolic sizes code is made where there is none for all of them: further ones
+    run eagerly."""
     cc: str = "gcc"
     """The C compiler. gcc shares the OpenMP runtime of PyTorch's wheels; clang would bring another one."""
 

@@ -1,4 +1,5 @@
-"""`Region` and `Watch` in Python: the slow twins of those in templates/torch_call.c, for where that cannot be compiled.
+"""`Region`, `SizedRegion` and `Watch` in Python: the slow twins of those in templates/torch_call.c, for where that
+cannot be compiled.
 
 A region's values are numbered: inputs, outputs, then inner values, which lie in an arena.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -63,10 +65,10 @@ class Region:
         threads = torch.get_num_threads()  # also gives a new thread torch's number of OpenMP threads
         arena = None
         if self._bytes:
-            if self._arenas:
-                arena = self._arenas.pop()
-            else:
-                arena = self.made((self._bytes,), (1,), torch.uint8)  # aligned to 64 bytes
+            arena = self._arenas.pop() if self._arenas else None
+            if arena is None or arena.numel() < self._bytes:
+                room = self._bytes // 4 if arena is not None else 0  # sizes that grow go on growing
+                arena = self.made((self._bytes + room,), (1,), torch.uint8)  # aligned to 64 bytes
                 self.arenas += 1
             addresses += [arena.data_ptr() + offset for offset in self._offsets]
         usable = usable_threads(threads)
@@ -80,9 +82,68 @@ class Region:
             self._arenas.append(arena)
         return made[0] if len(made) == 1 else tuple(made)
 
+    def take_arenas(self, other: Region) -> None:
+        """Take the memory of a region that is called no more."""
+        self._arenas, other._arenas = other._arenas, []
+        self.arenas = other.arenas
+
     def made(self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """Memory for an output or an arena, which holds anything."""
         return torch.empty_strided(sizes, strides, dtype=dtype)
+
+
+class SizedRegion:
+    """A `Region` at any sizes: the last input holds these, 64-bit integers.
+
+    Numbers in `outputs`, `stack` and `bounds` may be lists of terms (factor, numbers of sizes that it is multiplied
+    by). `stack` says how values lie in the arena, from the lowest up: number, bytes, numbers of those that it lies
+    above. The region of the last sizes is kept, and its arenas serve others.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: Sequence[Any], stack: Sequence[Any], calls: Sequence[Call], release: bool,
+        bounds: Sequence[Any], owners: object,
+    ) -> None:  # fmt: skip
+        self._inputs, self._arguments = inputs, (tuple(outputs), tuple(stack), tuple(calls), release, tuple(bounds))
+        self._owners = owners
+        self._current: tuple[list[int], Region] | None = None
+
+    @property
+    def arenas(self) -> int:
+        """Arenas that were made: one for each call at a time, another where sizes grew."""
+        return 0 if self._current is None else self._current[1].arenas
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """Raises TypeError for another number of tensors or something else than tensors."""
+        if len(inputs) != self._inputs:
+            raise TypeError(f"this region takes {self._inputs} tensors, not {len(inputs)}")
+        _address(inputs[-1])
+        sizes = inputs[-1].tolist()
+        current = self._current
+        if current is None or current[0] != sizes:
+            current = self._current = (sizes, self._made(sizes, current))
+        return current[1](*inputs)
+
+    def _made(self, sizes: list[int], before: tuple[list[int], Region] | None) -> Region:
+        made, stack, calls, release, bounds = self._arguments
+        offsets, ends = [0] * len(stack), [0] * len(stack)
+        for number, size, below in at_sizes(stack, sizes):
+            offsets[number] = max((ends[one] for one in below), default=0)
+            ends[number] = offsets[number] + -(-size // 64) * 64
+        region = Region(
+            self._inputs, at_sizes(made, sizes), offsets, max(ends, default=0), calls, release,
+            at_sizes(bounds, sizes), self._owners,
+        )  # fmt: skip
+        if before is not None:
+            region.take_arenas(before[1])
+        return region
+
+
+def at_sizes(value: Any, sizes: Sequence[int]) -> Any:
+    """Tuples with numbers in place of lists of terms."""
+    if isinstance(value, list):
+        return sum(factor * prod(sizes[n] for n in each) for factor, each in value)
+    return tuple(at_sizes(one, sizes) for one in value) if isinstance(value, tuple) else value
 
 
 class Watch:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,7 +23,24 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from polydl.torch_backend.graph_values import value_of
 from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, outside
+
+ORIGIN = "polydl_origin"
+"""Of a node's meta: the `Origin` that it is a part of, if it is one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """An operator that was replaced by its parts."""
+
+    name: str
+    """Of its node."""
+    target: Callable[..., Any]
+    args: tuple[Any, ...]
+    """With a `Value` for each tensor."""
+    kwargs: Mapping[str, Any]
+
 
 _DEPTH = 6
 """How many times the parts of a decomposition are taken apart."""
@@ -34,14 +52,15 @@ def table() -> Mapping[Any, Callable[..., Any]]:
     return dict(core_aten_decompositions())
 
 
-def expand(gm: fx.GraphModule, lowering: Lowering) -> None:
-    """Replace nodes of a graph by their decompositions, where all of these can be lowered. Every new node has
-    `meta["val"]`, and the line of the model that the replaced node came from."""
+def expand(gm: fx.GraphModule, lowering: Lowering, plain: Container[str] = ()) -> None:
+    """Replace nodes of a graph by their decompositions, where all of these can be lowered, but for nodes with names
+    that are `plain`: eager PyTorch runs them. Every new node has `meta["val"]`, the line of the model that the replaced
+    node came from, and `meta[ORIGIN]`."""
     for node in list(gm.graph.nodes):
         if _is_norm_of_convolution(node):
             _fold_norm(gm.graph, node, lowering)
     found, _ = kinds(gm.graph, lowering)
-    for node in list(gm.graph.nodes):
+    for node in [one for one in gm.graph.nodes if one.name not in plain]:
         parts = None
         if found.get(node) is Kind.EAGER:
             parts = _parts(node, table().get(node.target), lowering, _DEPTH)
@@ -237,10 +256,19 @@ def _mutable(value: Any) -> Any:
     return value
 
 
+def _origin(node: fx.Node) -> Origin | None:
+    """What a node is; None for one that no graph of PyTorch's has."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    args, kwargs = pytree.tree_map_only(fx.Node, value_of, (node.args, node.kwargs))
+    return Origin(node.name, node.target, args, kwargs)
+
+
 def _inline(graph: fx.Graph, node: fx.Node, parts: fx.Graph) -> None:
     """Put the nodes of `parts` in a node's place."""
     flat, _ = pytree.tree_flatten((node.args, node.kwargs))
     given = iter([one for one in flat if isinstance(one, fx.Node)])
+    origin = node.meta.get(ORIGIN) or _origin(node)
     copies: dict[fx.Node, fx.Node] = {}
     results: Any = None
     with graph.inserting_before(node):
@@ -251,6 +279,8 @@ def _inline(graph: fx.Graph, node: fx.Node, parts: fx.Graph) -> None:
                 results = fx.map_arg(part.args[0], copies.__getitem__)
             else:
                 copies[part] = graph.node_copy(part, copies.__getitem__)
+                if origin is not None:
+                    copies[part].meta[ORIGIN] = origin
                 for name in ("stack_trace", "nn_module_stack"):
                     if name in node.meta:
                         copies[part].meta[name] = node.meta[name]

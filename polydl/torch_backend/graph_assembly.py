@@ -6,7 +6,7 @@ Both a graph that was just compiled and one that an earlier process compiled bec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch import fx
 from polydl.torch_backend.graph_report import GroupReport, RegionReport
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.region_plan import RegionPlan, Step
+from polydl.torch_backend.size_polynomials import Number, Polynomial
+from polydl.torch_backend.size_polynomials import numbers as numbers_of
 from polydl.torch_backend.straight_line import Lines
 
 RELEASED = 200_000.0
@@ -45,13 +47,24 @@ class RegionData:
     """A region's arguments of `call_extension`'s Region."""
 
     inputs: int
-    outputs: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...]
+    outputs: tuple[tuple[tuple[Number, ...], tuple[Number, ...], str], ...]
     """Sizes, strides and dtype of each."""
     offsets: tuple[int, ...]
     arena: int
+    stack: tuple[tuple[int, Number, tuple[int, ...]], ...]
+    """Of `RegionPlan`, where any number changes with sizes, which are the last input then; else empty."""
     calls: tuple[GroupCall, ...]
-    bounds: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...], int, int], ...]
+    bounds: tuple[tuple[int, int, tuple[Number, ...], tuple[Number, ...], Number, Number], ...]
     """What elements of inputs must be: number, bytes of an element, sizes, strides, least, most."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether any number changes with sizes."""
+        return _changes((self.outputs, self.stack, self.bounds))
+
+
+def _changes(value: object) -> bool:
+    return isinstance(value, Polynomial) or (isinstance(value, tuple) and any(map(_changes, value)))
 
 
 def data_of(plan: RegionPlan) -> RegionData:
@@ -71,22 +84,29 @@ def data_of(plan: RegionPlan) -> RegionData:
         for step in plan.steps
     )  # fmt: skip
     bounds = dict.fromkeys(
-        (one.number, one.bytes, one.sizes, one.strides, one.least, one.most)
+        numbers_of((one.number, one.bytes, one.sizes, one.strides, one.least, one.most))
         for step in plan.steps
         for one in step.bounds
     )
-    outputs = tuple((one.sizes, one.strides, str(one.dtype).removeprefix("torch.")) for one in plan.outputs)
-    return RegionData(inputs + sized, outputs, plan.offsets, plan.arena, calls, tuple(bounds))
+    outputs = tuple(
+        (*numbers_of((one.sizes, one.strides)), str(one.dtype).removeprefix("torch.")) for one in plan.outputs
+    )
+    found = RegionData(inputs + sized, outputs, plan.offsets, plan.arena, plan.stack, calls, tuple(bounds))
+    return found if found.changes else replace(found, stack=())
 
 
 def region(data: RegionData, codes: Sequence[GroupCode], module: Any) -> tuple[Callable[..., Any], RegionReport]:
     """The function of a region whose calls are of these codes, in order, and what is said of it."""
-    function = module.Region(
-        data.inputs, tuple((sizes, strides, getattr(torch, dtype)) for sizes, strides, dtype in data.outputs),
-        data.offsets, data.arena,
-        tuple((code.address, call.numbers) for call, code in zip(data.calls, codes, strict=True)),
-        sum(call.work for call in data.calls) >= RELEASED, data.bounds, tuple(code.library for code in codes),
-    )  # fmt: skip
+    outputs = tuple((sizes, strides, getattr(torch, dtype)) for sizes, strides, dtype in data.outputs)
+    calls = tuple((code.address, call.numbers) for call, code in zip(data.calls, codes, strict=True))
+    release, owners = sum(call.work for call in data.calls) >= RELEASED, tuple(code.library for code in codes)
+    if data.changes:
+        made, stack, bounds = map(_listed, (outputs, data.stack, data.bounds))
+        function = module.SizedRegion(data.inputs, made, stack, calls, release, bounds, owners)
+    else:
+        function = module.Region(
+            data.inputs, outputs, data.offsets, data.arena, calls, release, data.bounds, owners
+        )  # fmt: skip
     reports = tuple(
         GroupReport(
             code.name, call.nodes, call.operators, code.how, code.variants, code.notes, call.work, code.written,
@@ -95,6 +115,13 @@ def region(data: RegionData, codes: Sequence[GroupCode], module: Any) -> tuple[C
         for call, code in zip(data.calls, codes, strict=True)
     )  # fmt: skip
     return function, RegionReport(reports, data.inputs, len(data.outputs), data.arena)
+
+
+def _listed(value: Any) -> Any:
+    """With lists of terms in place of polynomials, as `SizedRegion` takes them."""
+    if isinstance(value, Polynomial):
+        return list(value.terms)
+    return tuple(map(_listed, value)) if isinstance(value, tuple) else value
 
 
 def folded(lines: Lines, gm: fx.GraphModule, weights: str, module: Any) -> Any:

@@ -28,14 +28,14 @@ from polydl.torch_backend import (
     straight_line,
 )
 from polydl.torch_backend.backend_options import BackendOptions
-from polydl.torch_backend.decompositions import expand, forward_identities, pad_in_eager
+from polydl.torch_backend.decompositions import ORIGIN, expand, forward_identities, pad_in_eager
 from polydl.torch_backend.graph_assembly import Function
 from polydl.torch_backend.graph_levels import Region, Unit, units
 from polydl.torch_backend.graph_report import GraphReport
 from polydl.torch_backend.graph_values import Reason, Value
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.group_search import Compilers, Job
-from polydl.torch_backend.node_kinds import Kind, Lowering, is_view, kinds, reason
+from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, reason
 from polydl.torch_backend.region_plan import Group, Made, RegionPlan
 
 _HEAVY = 1e6
@@ -128,8 +128,8 @@ def _compiled(
     return stored, found.codes
 
 
-def stored_of(found: Planned) -> stored_graph.Stored:
-    """What the function of a planned graph is made of."""
+def stored_of(found: Planned, sizes: Sequence[str] = ()) -> stored_graph.Stored:
+    """What the function of a planned graph is made of; `sizes` are the names of those that it is given."""
     built = found.built
     regions = {f"polydl_region_{n}": graph_assembly.data_of(plan) for n, plan in found.plans.items()}
     calls = {
@@ -137,7 +137,7 @@ def stored_of(found: Planned) -> stored_graph.Stored:
         for n, plan in found.plans.items()
     }
     folds, computed = _folds(found.rest, found.parts)
-    lines = straight_line.function_of(found.rest, built.units, calls, folds)
+    lines = straight_line.function_of(found.rest, built.units, calls, folds, sizes)
     results = sum(part.results for part in found.parts)
     return stored_graph.Stored(lines, regions, computed, built.reasons, built.operators, results)
 
@@ -172,27 +172,52 @@ def planned(
     lowerings: Lowerings,
     module: Any,
     together: Together | None = None,
+    points: Sequence[Sequence[int]] = (),
 ) -> Planned:
-    """The plan of a graph, or of one graph at several sizes, of which `together` makes groups that take sizes; these
-    are not measured beside eager PyTorch. The graphs are changed."""
-    for gm in graphs:
-        _expanded(gm, lowerings)
+    """The plan of a graph, or of one graph at several sizes, `points`, of which `together` makes groups that take
+    sizes. Groups that are measured to be slower than eager PyTorch are left to it, with the operators that they are
+    parts of, as they were (`region_timing`)."""
     plain: dict[str, Reason] = {}
     while True:
-        laid = [_laid_out(gm, static, o, lowerings, plain) for gm in graphs]
+        laid = [_laid_out(_expanded(gm, lowerings, plain), static, o, lowerings, plain) for gm in graphs]
         rest, parts, laid_out = laid[0]
         own = lowerings if together is None else replace(lowerings, groups=together(laid))
         failed = Failed({node: plain[node.name] for node in rest.graph.nodes if node.name in plain})
         while True:
             built = build(rest, o, own, failed)
             plans = {n: region_plan.planned(_region_of(built.units[n]), made) for n, made in built.made.items()}
-            unmeasured = not o.tune or o.strict or together is not None
-            if unmeasured or not _left_to_eager(built.units, plans, failed, module):
+            slow = {} if o.strict else _slower([gm for gm, _, _ in laid], built, o, module, points)
+            again = {name: why for name, why in _by_origin(slow).items() if name not in plain}
+            if again or not slow:
                 break
-        wrong = {node.name: why for node, why in failed.nodes.items() if node.name in laid_out}
-        if not wrong:
+            failed.nodes.update(slow)  # what has names of its own
+        again |= {node.name: why for node, why in failed.nodes.items() if node.name in laid_out}
+        if not again:
             return Planned([one for one, _, _ in laid], parts, built, plans, failed)
-        plain |= wrong
+        plain |= again
+
+
+def _slower(
+    graphs: Sequence[fx.GraphModule], built: Built, o: BackendOptions, module: Any, points: Sequence[Sequence[int]]
+) -> dict[fx.Node, Reason]:
+    """The nodes that eager PyTorch was measured to run faster."""
+    elsewhere = [{node.name: node for node in gm.graph.nodes} for gm in graphs]
+    of_origins = region_timing.parts_of(graphs[0].graph)
+    least = 0.0 if o.tune else o.least_work
+    found: dict[fx.Node, str] = {}
+    for made in built.made.values():
+        found |= region_timing.slower(made, least, of_origins, module, elsewhere, points)
+    return {node: reason(node, why) for node, why in found.items()}
+
+
+def _by_origin(slow: Mapping[fx.Node, Reason]) -> dict[str, Reason]:
+    """Reasons by the names that nodes have before any is replaced by its parts, and of these."""
+    found: dict[str, Reason] = {}
+    for node, why in slow.items():
+        origin = node.meta.get(ORIGIN)
+        name, target = (node.name, why.target) if origin is None else (origin.name, str(origin.target))
+        found[name] = replace(why, node=name, target=target)
+    return found
 
 
 def _region_of(unit: Unit) -> Region:
@@ -209,17 +234,21 @@ def prepared(
 ) -> tuple[fx.GraphModule, list[fold.Part]]:
     """The graph with its operators decomposed as far as loops need it and its tensors laid out, and what was split off
     because it depends on parameters alone."""
-    _expanded(gm, lowerings)
-    rest, parts, _ = _laid_out(gm, static, o, lowerings, ())
+    rest, parts, _ = _laid_out(_expanded(gm, lowerings), static, o, lowerings, ())
     return rest, parts
 
 
-def _expanded(gm: fx.GraphModule, lowerings: Lowerings) -> None:
-    """Decompose the operators of a graph as far as loops need it."""
+def _expanded(original: fx.GraphModule, lowerings: Lowerings, plain: Container[str] = ()) -> fx.GraphModule:
+    """The graph with its operators decomposed as far as loops need it, but for those that are `plain`."""
+    graph = fx.Graph()
+    (output,) = original.graph.find_nodes(op="output")
+    graph.output(graph.graph_copy(original.graph, {})).meta = dict(output.meta)
+    gm = fx.GraphModule(original, graph)
     gm.graph.eliminate_dead_code(lambda node: node.is_impure())
     _describe_constants(gm)
     forward_identities(gm.graph)
-    expand(gm, lowerings.lowering)
+    expand(gm, lowerings.lowering, plain)
+    return gm
 
 
 def _laid_out(
@@ -269,20 +298,6 @@ def build(
         if len(failed.nodes) == before:
             operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
             return Built(cut, made, tuple(reasons), operators)
-
-
-def _left_to_eager(cut: Sequence[Unit], planned: Mapping[int, RegionPlan], failed: Failed, module: Any) -> bool:
-    """Whether a region was measured to be slower than eager PyTorch; it is left to that."""
-    before = len(failed.nodes)
-    for number, plan in planned.items():
-        nodes = _region_of(cut[number]).nodes
-        codes = [step.made.code for step in plan.steps]
-        function, _ = graph_assembly.region(graph_assembly.data_of(plan), codes, module)
-        mine, eager = region_timing.seconds(function, _nodes(plan.inputs), _nodes(plan.outputs), nodes)
-        if mine > region_timing.MARGIN * eager:
-            why = f"its region was measured: {1e6 * mine:.1f} µs, {1e6 * eager:.1f} µs in eager PyTorch"
-            failed.nodes.update((node, reason(node, why)) for node in nodes if not is_view(node))
-    return len(failed.nodes) > before
 
 
 def _describe_constants(gm: fx.GraphModule) -> None:
@@ -384,7 +399,9 @@ def _built(grouped: Mapping[int, Sequence[Group]], o: BackendOptions, failed: Fa
     jobs = [one for one in asked.values() if isinstance(one, Job)]
     tell = _told if o.log else None
     with Compilers(sum(job.how != "as written" for job in jobs), timed=o.tune, tell=tell) as compilers:
-        for name, one in asked.items():
+        # Those with most work take longest: what is begun last ends alone.
+        work = {named[id(group)]: group.work for groups in grouped.values() for group in groups}
+        for name, one in sorted(asked.items(), key=lambda each: -work[each[0]]):
             try:
                 waits[name] = partial(_given, one) if isinstance(one, GroupCode) else _begun(one, compilers)
             except Exception as error:  # noqa: BLE001  # as above

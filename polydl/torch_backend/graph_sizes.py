@@ -50,7 +50,18 @@ class GraphSizes:
     """Of each symbol, the input and dimension that it is; None: the input is a number."""
     _terms: tuple[Any, ...]
     """Of each name, SymPy's expression."""
+    _factors: tuple[tuple[int, ...] | None, ...]
+    """Of each name that is a product of symbols, the numbers of these."""
     _symbols: tuple[Any, ...]
+
+    @property
+    def most(self) -> Point:
+        """What the values of the names are at most."""
+        ends = [b for _, b in self._ends]
+        return tuple(
+            name.most if each is None else prod(ends[n] for n in each)
+            for name, each in zip(self.names, self._factors, strict=True)
+        )
 
     def fit(self, prefix: str = "") -> Fit:
         """The affine functions of the names by their values at the points."""
@@ -62,7 +73,10 @@ class GraphSizes:
 
     def values(self, key: Point) -> Point | None:
         """The values of the names; None if one is less or more than its range."""
-        found = _values(self._terms, dict(zip(self._symbols, key, strict=True)))
+        found = tuple(
+            int(term.subs(dict(zip(self._symbols, key, strict=True)))) if each is None else prod(key[n] for n in each)
+            for term, each in zip(self._terms, self._factors, strict=True)
+        )
         ends = [*self._ends, *((name.least, name.most) for name in self.names[len(self._ends) :])]
         return found if all(a <= value <= b for value, (a, b) in zip(found, ends, strict=True)) else None
 
@@ -120,7 +134,8 @@ def sizes_of(gm: fx.GraphModule, inputs: Sequence[Any], far: int) -> GraphSizes:
         tuple(_at(node.meta.get("val"), one, by(point)) for node, one in zip(nodes, inputs, strict=True))
         for point in chosen
     )
-    return GraphSizes(names, points, given, ends, places, terms, symbols)
+    factors = tuple(_factors(term, symbols) for term in terms)
+    return GraphSizes(names, points, given, ends, places, terms, factors, symbols)
 
 
 def _candidates(first: Point, step: int, far: int, most: Sequence[int]) -> list[Point]:
@@ -164,6 +179,14 @@ def _place(symbol: Any, nodes: Sequence[fx.Node]) -> tuple[int, int | None]:
 def _terms(expression: Any) -> list[Any]:
     """What an expression is a sum of, without factors and numbers."""
     return [term for term in expression.expand().as_coefficients_dict() if not term.is_number]
+
+
+def _factors(term: Any, symbols: Sequence[Any]) -> tuple[int, ...] | None:
+    """The numbers of the symbols that a term is the product of; None for another term."""
+    powers = term.as_powers_dict()
+    if any(one not in symbols or not n.is_Integer or n < 1 for one, n in powers.items()):
+        return None
+    return tuple(symbols.index(one) for one, n in powers.items() for _ in range(int(n)))
 
 
 def _values(terms: Sequence[Any], by: Mapping[Any, int]) -> Point:

@@ -23,7 +23,7 @@ from polydl.torch_backend import calls_in_python, graph_assembly, region_plan
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import value_of
 from polydl.torch_backend.node_kinds import is_view
-from polydl.torch_backend.region_plan import Made
+from polydl.torch_backend.region_plan import Group, Made
 from polydl.torch_backend.support import is_getitem
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
@@ -63,7 +63,7 @@ def difference(made: Made, sizes: Sequence[int] = ()) -> str | None:
     group, key = made.group, made.code.key
     if key in _checked or group.moved > _MOST_BYTES:
         return None
-    if any(isinstance(node.target, OpOverload) and node.target._schema.name in _UNCHECKED for node in group.nodes):
+    if is_undrawn(group):
         return None
     if 0 in (size for value in (*group.inputs, *group.outputs) for size in value.sizes):
         return None
@@ -74,6 +74,11 @@ def difference(made: Made, sizes: Sequence[int] = ()) -> str | None:
     return told
 
 
+def is_undrawn(group: Group) -> bool:
+    """Whether a group reads tensors of indices that no data that are drawn stand for."""
+    return any(isinstance(node.target, OpOverload) and node.target._schema.name in _UNCHECKED for node in group.nodes)
+
+
 def _difference(made: Made, sizes: Sequence[int]) -> str | None:
     group = made.group
     outputs = tuple(value.node for value in group.outputs)
@@ -82,7 +87,7 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
     assert isinstance(run, _Guarded)
     read = tuple(value.node for value in plan.inputs)
     ranges = {group.inputs[position].node: (least, most) for position, least, most in group.index_ranges}
-    order = tuple(_operators(outputs, frozenset((*group.nodes, *outputs)), frozenset(read)))
+    order = tuple(operators(outputs, frozenset((*group.nodes, *outputs)), frozenset(read)))
     wholes = all(not value.dtype.is_floating_point for value in group.inputs)
     tolerance = max((_TOLERANCE[one] for one in _types((*order, *read)) if one in _TOLERANCE), default=0.0)
     generator = torch.Generator().manual_seed(0)  # torch's own stays as it is
@@ -238,7 +243,7 @@ def _tensor(node: fx.Node, ends: tuple[int, int] | None, draw: Draw, generator: 
     return part.repeat(times)[: value.elements].as_strided(value.sizes, value.strides)
 
 
-def _operators(outputs: Sequence[fx.Node], members: frozenset[fx.Node], read: frozenset[fx.Node]) -> Iterator[fx.Node]:
+def operators(outputs: Sequence[fx.Node], members: frozenset[fx.Node], read: frozenset[fx.Node]) -> Iterator[fx.Node]:
     """The operators of a group and the views that they read through, each behind what it reads."""
     done = set(read)
     pending = [(node, False) for node in reversed(outputs)]

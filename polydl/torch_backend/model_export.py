@@ -33,8 +33,8 @@ from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import value_of
 from polydl.torch_backend.model_sizes import ModelSizes, sizes_of
 from polydl.torch_backend.node_kinds import is_view, kinds
-from polydl.torch_backend.region_plan import RegionPlan
-from polydl.torch_backend.sized_groups import at, for_all_sizes, same_operators
+from polydl.torch_backend.region_plan import RegionPlan, at
+from polydl.torch_backend.sized_groups import for_all_sizes, same_operators
 from polydl.torch_backend.sized_programs import DiffersError, united
 
 _ALIGNMENT = 64

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import fx
 
 from polydl.base.errors import PolyDLError
-from polydl.torch_backend import arena_layout
+from polydl.torch_backend import arena_layout, size_polynomials
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_values import Value
 from polydl.torch_backend.group_code import GroupCode
-from polydl.torch_backend.loop_program import SizeName
+from polydl.torch_backend.loop_program import Array, Program, SizeName
+from polydl.torch_backend.size_polynomials import Number
+from polydl.torch_backend.sized_programs import at_sizes
 
 
 class Group(Protocol):
@@ -26,6 +28,8 @@ class Group(Protocol):
     def inputs(self) -> tuple[Value, ...]: ...
     @property
     def outputs(self) -> tuple[Value, ...]: ...
+    @property
+    def program(self) -> Program: ...
     @property
     def scratch(self) -> tuple[int, ...]: ...
     @property
@@ -84,6 +88,9 @@ class RegionPlan:
     """In the arena, of each inner value and then of each group's scratch memory: bytes."""
     arena: int
     """Its bytes."""
+    stack: tuple[tuple[int, Number, tuple[int, ...]], ...]
+    """The same for any sizes: numbers of offsets from the lowest up, each with the bytes that are used there and the
+    numbers of those below that are in use at the same time (`arena_layout.stacked`)."""
     steps: tuple[Step, ...]
 
     @property
@@ -100,6 +107,20 @@ class GroupsDifferError(PolyDLError):
         self.nodes = tuple(nodes)
 
 
+def at(group: Any, values: Sequence[int]) -> Group:
+    """A group that takes sizes where these have values: its tensors have numbers. Its loops stay as they are."""
+
+    def tensor(one: Value) -> Value:
+        return replace(one, sizes=at_sizes(one.sizes, values), strides=at_sizes(one.strides, values))
+
+    scratch = tuple(replace(one, shape=at_sizes(one.shape, values)) for one in group.program.scratch)
+    made: Group = replace(
+        group, inputs=tuple(map(tensor, group.inputs)), outputs=tuple(map(tensor, group.outputs)),
+        program=replace(group.program, scratch=scratch), index_ranges=at_sizes(group.index_ranges, values),
+    )  # fmt: skip
+    return made
+
+
 def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
     """The plan of a region's groups, in order."""
     written = {value.node: value for one in made for value in one.group.outputs}
@@ -108,7 +129,10 @@ def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
     inner = [value for node, value in written.items() if node not in unit.wanted]
     number = {node: i for i, node in enumerate([*inputs, *unit.wanted, *(value.node for value in inner)])}
     scratch = [arena_layout.Life(size, i, i) for i, one in enumerate(made) for size in one.group.scratch]
-    offsets, arena = arena_layout.offsets([*(_life(value, made) for value in inner), *scratch])
+    lives = [*(_life(value, made) for value in inner), *scratch]
+    offsets, arena = arena_layout.offsets(lives)
+    held = [*map(_bytes, inner), *(_array_bytes(one) for each in made for one in each.group.program.scratch)]
+    stack = tuple((k, held[k], below) for k, below in arena_layout.stacked(lives, offsets))
     places = count(len(number))
 
     def bounds(group: Group) -> tuple[Bound, ...]:
@@ -123,7 +147,17 @@ def planned(unit: Region, made: Sequence[Made]) -> RegionPlan:
         return (*values, *(next(places) for _ in group.scratch))
 
     steps = tuple(Step(one, numbers(one.group), bounds(one.group)) for one in made)
-    return RegionPlan(tuple(inputs.values()), tuple(written[n] for n in unit.wanted), tuple(offsets), arena, steps)
+    return RegionPlan(
+        tuple(inputs.values()), tuple(written[n] for n in unit.wanted), tuple(offsets), arena, stack, steps
+    )
+
+
+def _bytes(value: Value) -> Number:
+    return size_polynomials.times(size_polynomials.elements(value.sizes, value.strides), value.dtype.itemsize)
+
+
+def _array_bytes(array: Array) -> Number:
+    return size_polynomials.times(size_polynomials.product(array.shape), array.type.bytes)
 
 
 def _life(value: Value, made: Sequence[Made]) -> arena_layout.Life:

@@ -1,13 +1,12 @@
 """Graphs with symbolic sizes as code that is made once: what is in numbers alone is worked out for each size.
 
 The graph is lowered at a few sizes, and what is equal but for numbers that are affine in the sizes becomes groups that
-take them (`sized_groups`). For a size that comes, the tensors between groups are laid out, and the lines of Python are
-run with its numbers; no C is made.
+take them (`sized_groups`). The lines of Python are given the sizes that come, and regions lay out the tensors between
+groups by polynomials of them; no C is made.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,17 +15,18 @@ from typing import Any
 import torch
 from torch import fx
 
-from polydl.torch_backend import call_extension, graph_assembly, group_check, region_plan
+from polydl.torch_backend import call_extension, group_check, size_polynomials
 from polydl.torch_backend.backend_options import BackendOptions
 from polydl.torch_backend.decompositions import pad_in_eager
 from polydl.torch_backend.fold import Part
-from polydl.torch_backend.graph_assembly import Function
 from polydl.torch_backend.graph_compiler import LaidOut, Lowerings, Planned, planned, stored_of
 from polydl.torch_backend.graph_levels import Region
 from polydl.torch_backend.graph_report import GraphReport
 from polydl.torch_backend.graph_sizes import FAR, GraphSizes, Point, sizes_of
 from polydl.torch_backend.node_kinds import is_view
-from polydl.torch_backend.sized_groups import at, for_all_sizes, same_operators
+from polydl.torch_backend.region_plan import Group, at
+from polydl.torch_backend.size_polynomials import Polynomial
+from polydl.torch_backend.sized_groups import for_all_sizes, same_operators
 from polydl.torch_backend.sized_programs import DiffersError, Fit
 from polydl.torch_backend.sizes import static_graph
 from polydl.torch_backend.stored_graph import assembled
@@ -57,25 +57,18 @@ def sized_graph(
         except DiffersError:
             if last == 0:
                 raise
-    stored = stored_of(found)
-    _, report, watches = assembled(stored, found.codes, first, o, module)
-    folds = dict(zip(stored.folds, watches, strict=True))
-
-    def make(values: Point) -> Function | None:
-        names: dict[str, Any] = {f"{_PREFIX}{one.name}": n for one, n in zip(sizes.names, values, strict=True)}
-        names["polydl_sizes"] = torch.tensor(values, dtype=torch.int64)
-        for number, made in found.built.made.items():
-            unit = found.built.units[number]
-            assert isinstance(unit, Region)
-            groups = [replace(one, group=at(one.group, values)) for one in made]
-            if any(v.elements > _MOST for one in groups for v in (*one.group.inputs, *one.group.outputs)):
-                return None
-            data = graph_assembly.data_of(region_plan.planned(unit, groups))
-            names[f"polydl_region_{number}"], _ = graph_assembly.region(data, [one.code for one in made], module)
-        return stored.lines.function(first, {**folds, **names})
-
-    function = SizedGraph(gm, sizes, make, o.sizes, beyond)
+    stored = stored_of(found, [f"{_PREFIX}{one.name}" for one in sizes.names])
+    made, report, watches = assembled(stored, found.codes, first, o, module)
+    groups = [one.group for made in found.built.made.values() for one in made]
+    function = SizedGraph(gm, sizes, made, _counts(groups, sizes.most), beyond)
     return function, replace(report, seconds=time.perf_counter() - begin), watches
+
+
+def _counts(groups: Sequence[Group], most: Point) -> tuple[Polynomial, ...]:
+    """Elements of the tensors that may have more than an index can say, where sizes are at most these."""
+    values = (value for group in groups for value in (*group.inputs, *group.outputs))
+    found = dict.fromkeys(size_polynomials.elements(value.sizes, value.strides) for value in values)
+    return tuple(one for one in found if isinstance(one, Polynomial) and one.most(most) > _MOST)
 
 
 def _planned(
@@ -102,7 +95,7 @@ def _planned(
         return for_all_sizes(sizes.names, sizes.fit(), rest, lowerings)
 
     try:
-        found = planned(graphs, static, o, lowerings, module, together)
+        found = planned(graphs, static, o, lowerings, module, together, sizes.points)
     except RuntimeError as error:  # torch's, of operators that others are made of
         if not far:
             raise
@@ -116,40 +109,38 @@ def _planned(
 
 
 class SizedGraph:
-    """The function of a graph for any size: `make` gives that of values of its sizes, and is asked again when as many
-    others were used since; None stands for eager PyTorch, which also runs sizes out of their range."""
+    """The function of a graph for any size; `run` takes a list of inputs, a tensor of all sizes, and each. Eager
+    PyTorch runs sizes out of their range, and those of which one of the `counts` is too much."""
 
     def __init__(
         self,
         gm: fx.GraphModule,
         sizes: GraphSizes,
-        make: Callable[[Point], Function | None],
-        most: int,
+        run: Callable[..., Sequence[Any]],
+        counts: Sequence[Polynomial],
         beyond: Callable[[str], object],
     ) -> None:
-        self._sizes, self._make, self._most, self._beyond = sizes, make, most, beyond
+        self._gm, self._sizes, self._run, self._counts, self._beyond = gm, sizes, run, counts, beyond
         self._told = False
-        self._gm = gm
-        self._made: dict[Point, Function] = {}
-        self._lock = threading.Lock()
+        self._last: tuple[Point, tuple[torch.Tensor, Point] | None] = ((), None)
+        """The symbols of the last call, and what they give."""
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         key = self._sizes.key(inputs)
-        function = self._made.get(key) or self._made_for(key)
-        return function(inputs)
+        last, given = self._last
+        if last != key:
+            given = self._given(key)
+            self._last = (key, given)
+        return self._run_eagerly(inputs) if given is None else self._run(inputs, given[0], *given[1])
 
-    def _made_for(self, key: Point) -> Function:
-        with self._lock:
-            if key not in self._made:
-                values = self._sizes.values(key)
-                function = None if values is None else self._make(values)
-                if function is None and not self._told:
-                    self._beyond(f"its code is for sizes of {self._sizes}, and tensors of less than 2^31 elements")
-                    self._told = True
-                if len(self._made) >= self._most:
-                    del self._made[next(iter(self._made))]
-                self._made[key] = function or self._run_eagerly
-            return self._made[key]
+    def _given(self, key: Point) -> tuple[torch.Tensor, Point] | None:
+        values = self._sizes.values(key)
+        if values is not None and all(one.at(values) <= _MOST for one in self._counts):
+            return torch.tensor(values, dtype=torch.int64), values
+        if not self._told:
+            self._beyond(f"its code is for sizes of {self._sizes}, and tensors of less than 2^31 elements")
+            self._told = True
+        return None
 
     def _run_eagerly(self, inputs: list[Any]) -> Sequence[Any]:
         given = list(inputs)

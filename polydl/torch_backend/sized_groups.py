@@ -15,7 +15,7 @@ from polydl.torch_backend.groups import Group
 from polydl.torch_backend.loop_program import SizeName
 from polydl.torch_backend.operator_call import EVERYWHERE
 from polydl.torch_backend.region_plan import GroupsDifferError
-from polydl.torch_backend.sized_programs import DiffersError, Fit, Size, at_sizes, united
+from polydl.torch_backend.sized_programs import DiffersError, Fit, Size, united
 
 
 def for_all_sizes(
@@ -58,20 +58,6 @@ def same_operators(graphs: Sequence[fx.GraphModule]) -> None:
             raise DiffersError(f"there are other operators at other sizes than {nodes[0].name}")
     if len({len(gm.graph.nodes) for gm in graphs}) > 1:
         raise DiffersError("there are more operators at some sizes")
-
-
-def at(group: Any, values: Sequence[int]) -> Group:
-    """A group that takes sizes where these have values: its tensors have numbers. Its loops stay as they are."""
-
-    def tensor(one: Value) -> Value:
-        return replace(one, sizes=at_sizes(one.sizes, values), strides=at_sizes(one.strides, values))
-
-    scratch = tuple(replace(one, shape=at_sizes(one.shape, values)) for one in group.program.scratch)
-    made: Group = replace(
-        group, inputs=tuple(map(tensor, group.inputs)), outputs=tuple(map(tensor, group.outputs)),
-        program=replace(group.program, scratch=scratch), index_ranges=at_sizes(group.index_ranges, values),
-    )  # fmt: skip
-    return made
 
 
 def _members(group: Any) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from torch import fx
 from polydl.torch_backend.graph_levels import Unit
 
 _numbers = count()
+SIZES = "polydl_sizes"
+"""The argument of the function of a graph for any size that is a tensor of all sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class RegionCall:
     outputs: tuple[fx.Node, ...]
     """One is returned as it is, several as a tuple."""
     sized: bool = False
-    """Whether it is given the global `polydl_sizes` behind its inputs."""
+    """Whether it is given `SIZES` behind its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,13 @@ class Lines:
     attributes: Mapping[str, str]
     """Globals that are tensors of the graph's module: name -> attribute."""
 
-    def function(self, gm: fx.GraphModule, more: Mapping[str, Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    def function(self, gm: fx.GraphModule, more: Mapping[str, Any]) -> Callable[..., tuple[Any, ...]]:
         """The function; `more` are the functions of regions and folds. Tracebacks show its lines."""
         file = f"<polydl graph {next(_numbers)}>"
         linecache.cache[file] = (len(self.text), None, self.text.splitlines(keepends=True), file)
         given = {**self.names, **more, **{name: _attribute(gm, one) for name, one in self.attributes.items()}}
         exec(compile(self.text, file, "exec"), given)
-        function: Callable[[list[Any]], tuple[Any, ...]] = given["polydl_run"]
+        function: Callable[..., tuple[Any, ...]] = given["polydl_run"]
         return function
 
 
@@ -130,9 +132,14 @@ class _Writer:
 
 
 def function_of(
-    gm: fx.GraphModule, units: Sequence[Unit], regions: Mapping[int, RegionCall], folds: Sequence[FoldCall] = ()
+    gm: fx.GraphModule,
+    units: Sequence[Unit],
+    regions: Mapping[int, RegionCall],
+    folds: Sequence[FoldCall] = (),
+    sizes: Sequence[str] = (),
 ) -> Lines:
-    """The function of a graph. `regions` has the call of each of the units that is a region, by its number; nodes that
+    """The function of a graph, which is given sizes of these names behind its inputs: a tensor of all, then each.
+    `regions` has the call of each of the units that is a region, by its number; nodes that
     need nothing to run but what is there (views) come where they are read first."""
     made = _Writer()
     placeholders = gm.graph.find_nodes(op="placeholder")
@@ -148,7 +155,7 @@ def function_of(
         call = regions[i]
         for node in call.inputs:
             made.node(node)
-        given = [*(n.name for n in call.inputs), *["polydl_sizes"] * call.sized]
+        given = [*(n.name for n in call.inputs), *[SIZES] * call.sized]
         made.call(call.name, given, [n.name for n in call.outputs], False)
         made.known.update(call.outputs)
     (output,) = gm.graph.find_nodes(op="output")
@@ -157,18 +164,18 @@ def function_of(
         made.node(node)
     returned = made.argument(tuple(output.args[0]), read)
     made.lines.append((f"return {returned}", [], read))
-    text = _text([node.name for node in inputs], made.lines)
+    text = _text([node.name for node in inputs], made.lines, [SIZES, *sizes] if sizes else [])
     return Lines(text, made.names, made.attributes)
 
 
-def _text(inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]]]) -> str:
+def _text(inputs: Sequence[str], lines: Sequence[tuple[str, list[str], list[str]]], more: Sequence[str]) -> str:
     last: dict[str, int] = dict.fromkeys(inputs, -1)
     for i, (_, sets, reads) in enumerate(lines):
         for name in (*sets, *reads):
             last[name] = i
     own = {*inputs, *(name for _, sets, _ in lines for name in sets)}
     unpacked = f"    {', '.join(inputs)}{',' if len(inputs) == 1 else ''} = polydl_inputs\n" if inputs else ""
-    text = f"def polydl_run(polydl_inputs):\n{unpacked}    polydl_inputs.clear()\n"
+    text = f"def polydl_run({', '.join(['polydl_inputs', *more])}):\n{unpacked}    polydl_inputs.clear()\n"
     unread = [name for name, at in last.items() if at == -1]
     if unread:
         text += f"    del {', '.join(unread)}\n"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import platformdirs
 import pytest
 import torch
 
-from polydl.torch_backend import group_code, group_search, register
+from polydl.torch_backend import graph_compiler, group_code, group_search, register
+from polydl.torch_backend.backend_options import BackendOptions
 from tests.oracle.native import QUICK
 
 QUICK_CODE = platformdirs.user_cache_path("polydl-tests") / "quick_torch"
@@ -22,6 +24,17 @@ def _fresh() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.compiler.reset()
+
+
+@pytest.fixture(autouse=True)
+def _little_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How loaded the machine is decides in no test what is left to eager PyTorch, but for those that say `tune`."""
+    before = graph_compiler._slower
+
+    def slower(graphs: Any, built: Any, o: BackendOptions, *rest: Any) -> Any:
+        return before(graphs, built, o, *rest) if o.tune else {}
+
+    monkeypatch.setattr(graph_compiler, "_slower", slower)
 
 
 @pytest.fixture

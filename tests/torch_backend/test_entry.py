@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from polydl.base.errors import InputError
-from polydl.torch_backend import explain
+from polydl.torch_backend import backend_options, explain
 from polydl.torch_backend.backend import polydl
 from polydl.torch_backend.backend_options import MODES, BackendOptions, read
 from polydl.torch_backend.graph_report import GraphReport
@@ -140,9 +140,11 @@ def test_explain_names_graphs_and_reasons() -> None:
     assert "aten.sort.default" in str(found)
 
 
-def test_code_is_for_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With OMP_PROC_BIND a process may use one core as soon as OpenMP has threads."""
+def test_code_is_for_the_cores_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many threads PyTorch has; with OMP_PROC_BIND a process may use one core as soon as OpenMP has threads."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    monkeypatch.setattr(backend_options, "cores_of", len)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     backend = import_module("polydl.torch_backend.backend")
     seen: list[int | None] = []
@@ -150,5 +152,7 @@ def test_code_is_for_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(backend, "aot_autograd", lambda **_: lambda gm, _: gm)
     module = torch.fx.symbolic_trace(torch.nn.ReLU())
     polydl(module, [torch.randn(3)])
-    polydl(module, [torch.randn(3)], options={"threads": 1})
-    assert seen == [2, 2, 1, 1]
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    polydl(module, [torch.randn(3)])
+    polydl(module, [torch.randn(3)], options={"threads": 3})
+    assert seen == [1, 1, 6, 6, 3, 3]
