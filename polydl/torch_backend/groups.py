@@ -91,6 +91,8 @@ class Group:
     index_ranges: tuple[tuple[int, int, int], ...] = ()
     """(number of an input, least, most): what its elements must lie between, or the function reads and writes beyond
     its tensors. Nothing else checks it."""
+    known_ranges: tuple[tuple[int, int, int], ...] = ()
+    """The same of indices that are computed such that nothing needs to check them."""
 
     @property
     def moved(self) -> int:
@@ -145,15 +147,22 @@ def _link(group: _Open, made: Group) -> Link:
 
 def _chained(found: Sequence[Group], link: Link) -> Group:
     """One group of several, as functions of which the link is made, its loops joined."""
-    bounds: dict[int, tuple[int, int]] = {}
-    for one in found:
-        for position, least, most in one.index_ranges:
-            number = next(n for n, value in enumerate(link.inputs) if value.node is one.inputs[position].node)
-            known = bounds.get(number, (least, most))
-            bounds[number] = max(known[0], least), min(known[1], most)
+
+    def ranges(each: Iterable[tuple[Group, tuple[tuple[int, int, int], ...]]]) -> tuple[tuple[int, int, int], ...]:
+        bounds: dict[int, tuple[int, int]] = {}
+        for one, its in each:
+            for position, least, most in its:
+                # What a group of the chain computes is no input of it.
+                for number, value in enumerate(link.inputs):
+                    if value.node is one.inputs[position].node:
+                        known = bounds.get(number, (least, most))
+                        bounds[number] = max(known[0], least), min(known[1], most)
+        return tuple((n, *bounds[n]) for n in sorted(bounds))
+
     return Group(
         tuple(node for one in found for node in one.nodes), link.inputs, link.outputs, joined(link.program),
-        sum(one.work for one in found), tuple((n, *bounds[n]) for n in sorted(bounds)),
+        sum(one.work for one in found), ranges((one, one.index_ranges) for one in found),
+        ranges((one, one.known_ranges) for one in found),
     )  # fmt: skip
 
 
@@ -387,6 +396,7 @@ class _Emission:
         self.inner = inner
         self.inputs: dict[fx.Node, tuple[Array, Subscripts]] = {}
         self.bounds: dict[fx.Node, tuple[int, int]] = {}
+        self.known: dict[fx.Node, tuple[int, int]] = {}
         self.outputs = {node: self._operand(f"o{n}", node) for n, node in enumerate(outputs)}
         self._lowered: dict[fx.Node, Lowered] = {}
         self._members = set(group.members)
@@ -444,10 +454,11 @@ class _Emission:
 
         return Element(tuple(node.meta["val"].shape), dtype, at)
 
-    def bound(self, node: fx.Node, least: int, most: int) -> None:
+    def bound(self, node: fx.Node, least: int, most: int, *, known: bool = False) -> None:
         """Notes what the elements of an input lie between."""
-        known = self.bounds.get(node, (least, most))
-        self.bounds[node] = max(known[0], least), min(known[1], most)
+        noted = self.known if known else self.bounds
+        before = noted.get(node, (least, most))
+        noted[node] = max(before[0], least), min(before[1], most)
 
     def target(self, node: fx.Node) -> Target:
         array, subscripts = self.outputs[node]
@@ -524,8 +535,11 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
     program = cut(program)
     inputs = tuple(value_of(node) for node in emission.inputs)
     written = tuple(value_of(node) for node in outputs)
-    ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)
-    return Group(tuple(group.members), inputs, written, program, _work(program, (*inputs, *written)), ranges)
+    ranges, known = (
+        tuple((n, *bounds[node]) for n, node in enumerate(emission.inputs) if node in bounds)
+        for bounds in (emission.bounds, emission.known)
+    )
+    return Group(tuple(group.members), inputs, written, program, _work(program, (*inputs, *written)), ranges, known)
 
 
 def _wanted_splits(program: Program, splits: Splits) -> Splits:
