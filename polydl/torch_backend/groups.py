@@ -252,6 +252,24 @@ def _joined(
             continue
         _take(group, node, probe, point, inner)
         return group
+    return _joined_sibling(node, probe, sources.keys() & made.keys(), made, inner)
+
+
+def _joined_sibling(
+    node: fx.Node, probe: Probe, sources: Set[int], made: dict[int, _Open], inner: frozenset[fx.Node]
+) -> _Open | None:
+    """A group that reduces rows of a tensor along which the node reduces them, too: they are in a cache there."""
+    if probe.lowered.kind is not Kind.ROW:
+        return None
+    reads = {one.node for one in probe.reads}
+    for group in made.values():
+        if Kind.ROW not in group.kinds or group.number in sources or reads.isdisjoint(group.reads):
+            continue
+        waits = any(group.number in made[one].depends for one in sources)
+        point = None if waits else _point(node, probe, group)
+        if point is not None:
+            _take(group, node, probe, point, inner)
+            return group
     return None
 
 

@@ -289,7 +289,18 @@ def moments(c: Call, rows: Rows, row: Map, value: Callable[[Map], Expr], element
     def off(index: Map) -> Expr:
         return sub(value(index), first)
 
+    def apart() -> Moments:
+        left = rows.total("left", row, element, off)
+        left_mean = c.w.let(div(left, n))
+
+        def square(index: Map) -> Expr:
+            return mul(off(index), off(index))
+
+        return Moments(first, left_mean, c.w.let(sub(rows.total("squares", row, element, square), mul(left, left_mean))))
+
     def make() -> Moments:
+        if element is F64:  # no loop with several sums in a wider type becomes one of vectors
+            return apart()
         left = c.w.variable(element, 0, "left")
         squares = c.w.variable(element, 0, "squares")
         with rows.each(row) as index:
