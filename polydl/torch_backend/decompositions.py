@@ -1,10 +1,11 @@
 """Replaces operators without a lowering by smaller ones that have one.
 
 Nothing is decomposed before autograd but what PyTorch itself takes apart: nodes that stay with eager PyTorch are its
-own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of that
-can be lowered, itself decomposed if need be, and none reads at indices that others compute and that must be checked. A convolution with padding becomes one of a padded tensor: its loops have
-no borders then, for which the search would make code of their own. A batch norm of fixed statistics behind one goes
-into its weight and bias, which are computed when parameters change, and not in each call.
+own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of
+that can be lowered, itself decomposed if need be, and none reads at indices that others compute and that must be
+checked. A convolution with padding becomes one of a padded tensor: its loops have no borders then, for which the
+search would make code of their own. A batch norm of fixed statistics behind one goes into its weight and bias, which
+are computed when parameters change, and not in each call.
 """
 
 from __future__ import annotations

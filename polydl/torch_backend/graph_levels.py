@@ -1,10 +1,11 @@
 """Cuts a graph into regions of lowered nodes and single eager nodes, by levels.
 
 The level of a node is the greatest among its inputs', one more where an input's kind is the other one, or where the
-call of its region checks the input's elements before it runs: so an edge never lowers the level, and a path from a region through an eager node to a lowered one raises it by two. Lowered nodes of one
-level are a region, connected or not; no two regions can wait for each other. Linear in nodes and edges. Views count for
-nothing: they belong to their base. (Capability-based partitioners merge node by node instead, which is quadratic and
-has given circular partitions: pytorch#86159, pytorch#115943.)
+call of its region checks the input's elements before it runs: so an edge never lowers the level, and a path from a
+region through an eager node to a lowered one raises it by two. Lowered nodes of one level are a region, connected or
+not; no two regions can wait for each other. Linear in nodes and edges. Views count for nothing: they belong to their
+base. (Capability-based partitioners merge node by node instead, which is quadratic and has given circular partitions:
+pytorch#86159, pytorch#115943.)
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from polydl.torch_backend.loop_text import c_text
 from polydl.torch_backend.loop_writer import Writer
 from polydl.torch_backend.operand_arrays import Subscripts, operand_array
 from polydl.torch_backend.operator_call import (
+    EVERYWHERE,
     STORED,
     Element,
     Kind,
@@ -55,6 +56,8 @@ MOST_INPUTS = 12
 """Tensors that a group reads."""
 MOST_ROWS = 4
 """Operators that reduce rows in one group."""
+MOST_ROW_BYTES = 1 << 18
+"""Of a row that several reductions of a group go through, one after the other: a part of a core's second cache."""
 MOST_SPLITS = 4
 """Rounds of taking loops apart."""
 
@@ -258,10 +261,14 @@ def _joined(
 def _joined_sibling(
     node: fx.Node, probe: Probe, sources: Set[int], made: dict[int, _Open], inner: frozenset[fx.Node]
 ) -> _Open | None:
-    """A group that reduces rows of a tensor along which the node reduces them, too: they are in a cache there."""
-    if probe.lowered.kind is not Kind.ROW:
+    """A group that reduces rows of a tensor which the node reduces, too: rows that lie in memory without gaps and fit a
+    cache, where the next reduction finds them."""
+    if probe.lowered.kind is not Kind.ROW or _most_of_row(node, probe) > MOST_ROW_BYTES:
         return None
-    reads = {one.node for one in probe.reads}
+    reads = {
+        one.node for one in probe.reads
+        if {var.axis for var in _neighbours(one.node, one.index)} & probe.lowered.reduced
+    }  # fmt: skip
     for group in made.values():
         if Kind.ROW not in group.kinds or group.number in sources or reads.isdisjoint(group.reads):
             continue
@@ -271,6 +278,15 @@ def _joined_sibling(
             _take(group, node, probe, point, inner)
             return group
     return None
+
+
+def _most_of_row(node: fx.Node, probe: Probe) -> int:
+    """Bytes of a row that the node reduces; of a tensor whose sizes change, the most that were seen."""
+    source = node.all_input_nodes[0]
+    every: tuple[torch.Tensor, ...] = source.meta.get(EVERYWHERE, (source.meta["val"],))
+    if every[0].ndim != len(probe.lowered.domain):
+        return MOST_ROW_BYTES + 1
+    return max(prod(one.shape[d] for d in probe.lowered.reduced) * one.dtype.itemsize for one in every)
 
 
 def _turns_image(node: fx.Node, place: tuple[Index, ...], group: _Open) -> bool:

@@ -156,7 +156,7 @@ def _remainder(a: Range, b: Range) -> Range | None:
     """It has the sign of the divisor."""
     if b[0] <= 0:
         return None
-    return a if 0 <= a[0] and a[1] < b[0] else (0, b[1] - 1)
+    return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
 
 
 def _bits(a: Range, b: Range) -> Range | None:

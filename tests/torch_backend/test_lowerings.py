@@ -181,7 +181,7 @@ def test_equal_groups_have_equal_texts() -> None:
     def twice(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return x.sum(0) + 1, y.sum(0) + 1
 
-    one, other = Executed(traced(twice, [torch.ones(3, 4)] * 2)).groups
+    one, other = Executed(traced(twice, [torch.ones(3, 4), torch.ones(3, 4)])).groups
     assert one.text("f") == other.text("f")
 
 

@@ -63,7 +63,6 @@ class Indices:
             value = self._counted(value)
         return Index(((Chosen(value, self.size - 1, self.c.w.free(value)), 1),)) if self.size > 1 else number(0)
 
-
     def _counted(self, value: Expr) -> Expr:
         """From the front, where it may be counted from the end."""
         if self.negative:

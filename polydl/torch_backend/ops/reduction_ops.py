@@ -339,9 +339,9 @@ class Moments:
 
 
 _EXACT_MEAN = 1 << 16
-"""Elements up to which the mean of floats, added up in double, leaves nothing in a variance that a float holds: it is off
-by less than 2^-37 of the greatest element, and the sum of squares by less than 2^-10 of what one element adds that is
-the next float. Sums of equal floats are exact."""
+"""Elements up to which the mean of floats, added up in double, leaves nothing in a variance that a float holds: it is
+off by less than 2^-37 of the greatest element, and the sum of squares by less than 2^-10 of what one element adds that
+is the next float. Sums of equal floats are exact."""
 
 
 @lowers("var.correction", "var_mean.correction", "var.dim", "std.correction")
