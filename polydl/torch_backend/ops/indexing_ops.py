@@ -8,8 +8,8 @@ import torch
 from torch import fx
 
 from polydl.model.types import I64
+from polydl.torch_backend.element_ranges import known_range
 from polydl.torch_backend.formulas import add, compare, mul, select
-from polydl.torch_backend.integer_ranges import known_range
 from polydl.torch_backend.loop_index import Chosen, Index, number
 from polydl.torch_backend.loop_program import Const, Expr
 from polydl.torch_backend.operator_call import (

@@ -13,8 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 import polydl.torch_backend
+from polydl.torch_backend.element_ranges import known_range
 from polydl.torch_backend.graph_report import GraphReport
-from polydl.torch_backend.integer_ranges import known_range
 from polydl.torch_backend.operator_call import EVERYWHERE
 
 QUICK = {"groups": 0}
