@@ -132,7 +132,19 @@ static int within(const Bound *bound, const char *from, int dimension, int64_t *
         *wrong = index;
         return index >= bound->least && index <= bound->most;
     }
-    for (int64_t i = 0; i < bound->sizes[dimension]; i++)
+    int64_t many = bound->sizes[dimension];
+    if (dimension == bound->dimensions - 1) { /* without a branch for each element; the wrong one is looked for below */
+        int64_t step = bound->strides[dimension], least = bound->least, most = bound->most, outside = 0;
+        if (bound->bytes == 8) {
+            const int64_t *of = (const int64_t *)from;
+            for (int64_t i = 0; i < many; i++) outside |= (of[i * step] < least) | (of[i * step] > most);
+        } else {
+            const int32_t *of = (const int32_t *)from;
+            for (int64_t i = 0; i < many; i++) outside |= (of[i * step] < least) | (of[i * step] > most);
+        }
+        if (!outside) return 1;
+    }
+    for (int64_t i = 0; i < many; i++)
         if (!within(bound, from + i * bound->strides[dimension] * bound->bytes, dimension + 1, wrong)) return 0;
     return 1;
 }

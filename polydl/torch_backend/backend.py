@@ -53,8 +53,9 @@ def polydl(
         o = replace(o, threads=usable_cores())
     partition = min_cut_rematerialization_partition if o.partition == "min-cut" else default_partition
     made = aot_autograd(
-        fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition
-    )
+        fw_compiler=_boxed(o, forward=True), bw_compiler=_boxed(o, forward=False), partition_fn=partition,
+        keep_inference_input_mutations=not o.strict,
+    )  # fmt: skip
     with whole():
         compiled: Callable[..., Any] = made(gm, example_inputs)
     return compiled
@@ -137,7 +138,7 @@ def _static_inputs() -> tuple[int, ...]:
     metadata = None if context is None else context.fw_metadata
     if metadata is None:
         return ()
-    changed = set(metadata.mutated_inp_runtime_indices)
+    changed = {*metadata.mutated_inp_runtime_indices, *metadata.mutated_graph_handled_indices}
     return tuple(i for i in metadata.static_input_indices if i not in changed)
 
 

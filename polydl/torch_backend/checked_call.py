@@ -37,12 +37,16 @@ class Checked:
         if self._checked:
             return self._function(inputs)
         state = torch.get_rng_state()
-        expected = self._eager(*[_clone(one) for one in inputs])
+        given, changed = list(inputs), [_clone(one) for one in inputs]
+        expected = self._eager(*changed)
         torch.set_rng_state(state)
         found = self._function(inputs)
+        for one, other in zip(given, changed, strict=True):
+            if isinstance(one, torch.Tensor) and one.numel():
+                _compare(one.detach(), other, "input", self._report)
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             if isinstance(other, torch.Tensor):
-                _compare(one, other, number, self._report)
+                _compare(one, other, f"output {number}", self._report)
         self._checked = True
         return found
 
@@ -51,12 +55,12 @@ def _clone(value: Any) -> Any:
     return copy.deepcopy(value.detach()) if isinstance(value, torch.Tensor) else value
 
 
-def _compare(found: torch.Tensor, expected: torch.Tensor, number: int, report: GraphReport) -> None:
+def _compare(found: torch.Tensor, expected: torch.Tensor, what: str, report: GraphReport) -> None:
     tolerance = RELATIVE.get(expected.dtype, 0.0)
     told = [(n, s) for n, s in zip(expected.shape, expected.stride(), strict=True) if n > 1]
     if told != [(n, s) for n, s in zip(found.shape, found.stride(), strict=True) if n > 1] and expected.numel():
-        raise PolyDLError(f"output {number} has strides {found.stride()}, eager PyTorch {expected.stride()}\n{report}")
+        raise PolyDLError(f"{what} has strides {found.stride()}, eager PyTorch {expected.stride()}\n{report}")
     try:
         torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
     except AssertionError as error:
-        raise PolyDLError(f"output {number} is not that of eager PyTorch: {error}\n{report}") from error
+        raise PolyDLError(f"{what} is not that of eager PyTorch: {error}\n{report}") from error

@@ -1,10 +1,11 @@
 """Replaces operators without a lowering by smaller ones that have one.
 
 Nothing is decomposed before autograd but what PyTorch itself takes apart: nodes that stay with eager PyTorch are its
-own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of that
-can be lowered, itself decomposed if need be. A convolution with padding becomes one of a padded tensor: its loops have
-no borders then, for which the search would make code of their own. A batch norm of fixed statistics behind one goes
-into its weight and bias, which are computed when parameters change, and not in each call.
+own fused operators. A node without a lowering is replaced by its core-ATen decomposition only if every operator of
+that can be lowered, itself decomposed if need be, and none reads at indices that others compute and that must be
+checked. A convolution with padding becomes one of a padded tensor: its loops have no borders then, for which the
+search would make code of their own. A batch norm of fixed statistics behind one goes into its weight and bias, which
+are computed when parameters change, and not in each call.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from polydl.torch_backend.graph_values import value_of
-from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, outside
+from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, memory_of, outside
+from polydl.torch_backend.operator_call import arguments_of
+from polydl.torch_backend.support import checked_indices
+from polydl.torch_backend.whole_operators import WHOLE
 
 ORIGIN = "polydl_origin"
 """Of a node's meta: the `Origin` that it is a part of, if it is one."""
@@ -48,8 +52,10 @@ _DEPTH = 6
 
 @cache
 def table() -> Mapping[Any, Callable[..., Any]]:
-    """Operator -> a function that computes it by others: torch's core-ATen decompositions."""
-    return dict(core_aten_decompositions())
+    """Operator -> a function that computes it by others: torch's core-ATen decompositions, and those that it uses
+    while it traces."""
+    more = {op: decomposition_table[op] for op in WHOLE if op in decomposition_table}
+    return {**more, **core_aten_decompositions()}
 
 
 def expand(gm: fx.GraphModule, lowering: Lowering, plain: Container[str] = ()) -> None:
@@ -152,10 +158,7 @@ def _has_equal_bags(node: fx.Node) -> bool:
     aten = torch.ops.aten
     if node.target not in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default):
         return False
-    assert isinstance(node.target, torch._ops.OpOverload)
-    schema = node.target._schema.arguments
-    given: dict[str, Any] = {one.name: one.default_value for one in schema if one.has_default_value()}
-    given |= {**dict(zip((one.name for one in schema), node.args, strict=False)), **node.kwargs}
+    given = arguments_of(node)
     offsets, bags = given["offsets"], given["offsets"].meta["val"].numel()
     if offsets.target is not aten.arange.start_step or any(user.args[1] != 0 for user in node.users):
         return False
@@ -207,7 +210,8 @@ def _parts(node: fx.Node, by: Callable[..., Any] | None, lowering: Lowering, dep
             _inline(graph, part, smaller)
         elif part.op == "get_attr":  # a tensor made while tracing
             return None
-    return graph
+    indices = (memory_of(one) for part in graph.nodes for one in checked_indices(part))
+    return None if any(one.op != "placeholder" for one in indices) else graph
 
 
 def _traced(node: fx.Node, by: Callable[..., Any]) -> fx.Graph:

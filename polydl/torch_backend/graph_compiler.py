@@ -35,8 +35,10 @@ from polydl.torch_backend.graph_report import GraphReport
 from polydl.torch_backend.graph_values import Reason, Value
 from polydl.torch_backend.group_code import GroupCode
 from polydl.torch_backend.group_search import Compilers, Job
+from polydl.torch_backend.in_place import store_in_place
 from polydl.torch_backend.node_kinds import Kind, Lowering, kinds, reason
 from polydl.torch_backend.region_plan import Group, Made, RegionPlan
+from polydl.torch_backend.support import checked_indices
 
 _HEAVY = 1e6
 """Work of a group from which its products had better run in blocks."""
@@ -247,6 +249,7 @@ def _expanded(original: fx.GraphModule, lowerings: Lowerings, plain: Container[s
     gm.graph.eliminate_dead_code(lambda node: node.is_impure())
     _describe_constants(gm)
     forward_identities(gm.graph)
+    store_in_place(gm.graph)
     expand(gm, lowerings.lowering, plain)
     return gm
 
@@ -292,8 +295,8 @@ def build(
         if o.strict and reasons:
             listed = "\n".join(map(str, reasons))
             raise PolyDLError(f"{len(reasons)} operators have no loops:\n{listed}", hint="leave out strict=True")
-        cut = units(gm.graph, found)
-        grouped = _grouped(cut, lowerings, o, failed, within)
+        cut = units(gm.graph, found, {} if within else _checked_indices(found))
+        grouped = _grouped(cut, lowerings, o, failed)
         made = _built(grouped, o, failed)
         if len(failed.nodes) == before:
             operators = sum(kind in (Kind.EAGER, Kind.LOWERED) for kind in found.values())
@@ -312,7 +315,7 @@ def _describe_constants(gm: fx.GraphModule) -> None:
 
 
 def _grouped(
-    cut: Sequence[Unit], lowerings: Lowerings, o: BackendOptions, failed: Failed, within: bool
+    cut: Sequence[Unit], lowerings: Lowerings, o: BackendOptions, failed: Failed
 ) -> dict[int, Sequence[Group]]:
     """The groups of each region, by the number of the unit."""
     made: dict[int, Sequence[Group]] = {}
@@ -320,10 +323,6 @@ def _grouped(
         if isinstance(unit, Region):
             try:
                 made[number] = _checked(unit, lowerings.groups(unit.nodes, unit.wanted))
-                for node in () if within else _indexed_inside(made[number]):
-                    failed.nodes[node] = reason(
-                        node, "its indices are computed in the same region: nothing checks them"
-                    )
             except region_plan.GroupsDifferError as error:
                 if o.strict:
                     raise
@@ -333,15 +332,9 @@ def _grouped(
     return made
 
 
-def _indexed_inside(groups: Sequence[Group]) -> list[fx.Node]:
-    """Nodes of groups whose indices other groups of the region compute, so that no call can check them before."""
-    written = {value.node for group in groups for value in group.outputs}
-    return [
-        node
-        for group in groups
-        if any(group.inputs[position].node in written for position, _, _ in group.index_ranges)
-        for node in group.nodes
-    ]
+def _checked_indices(found: Mapping[fx.Node, Kind]) -> dict[fx.Node, tuple[fx.Node, ...]]:
+    """Of lowered nodes: the tensors of indices that a call of their region checks before it runs."""
+    return {node: checked_indices(node) for node, kind in found.items() if kind is Kind.LOWERED}
 
 
 def _checked(unit: Region, groups: Sequence[Group]) -> Sequence[Group]:

@@ -1,16 +1,18 @@
 """Cuts a graph into regions of lowered nodes and single eager nodes, by levels.
 
-The level of a node is the greatest among its inputs', one more where an input's kind is the other one: so an edge never
-lowers the level, and a path from a region through an eager node to a lowered one raises it by two. Lowered nodes of one
-level are a region, connected or not; no two regions can wait for each other. Linear in nodes and edges. Views count for
-nothing: they belong to their base. (Capability-based partitioners merge node by node instead, which is quadratic and
-has given circular partitions: pytorch#86159, pytorch#115943.)
+The level of a node is the greatest among its inputs', one more where an input's kind is the other one, or where the
+call of its region checks the input's elements before it runs: so an edge never lowers the level, and a path from a
+region through an eager node to a lowered one raises it by two. Lowered nodes of one level are a region, connected or
+not; no two regions can wait for each other. Linear in nodes and edges. Views count for nothing: they belong to their
+base. (Capability-based partitioners merge node by node instead, which is quadratic and has given circular partitions:
+pytorch#86159, pytorch#115943.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import fx
 
@@ -31,10 +33,14 @@ Unit = Region | fx.Node
 """A region or an eager node."""
 
 
-def units(graph: fx.Graph, found: dict[fx.Node, Kind]) -> list[Unit]:
+Checked = Mapping[fx.Node, Sequence[fx.Node]]
+"""Of lowered nodes: tensors of indices that a call of their region checks before it runs."""
+
+
+def units(graph: fx.Graph, found: dict[fx.Node, Kind], checked: Checked = MappingProxyType({})) -> list[Unit]:
     """Regions and eager nodes in an order in which they can run. Nodes that draw random numbers, change tensors or have
-    effects keep their order."""
-    levels = _levels(graph, found)
+    effects keep their order; indices that are checked are computed in an earlier region."""
+    levels = _levels(graph, found, checked)
     number = {node: i for i, node in enumerate(graph.nodes)}
     regions: dict[int, list[fx.Node]] = {}
     order: list[tuple[int, int, fx.Node | None]] = []
@@ -53,7 +59,7 @@ def units(graph: fx.Graph, found: dict[fx.Node, Kind]) -> list[Unit]:
     return made
 
 
-def _levels(graph: fx.Graph, found: dict[fx.Node, Kind]) -> dict[fx.Node, int]:
+def _levels(graph: fx.Graph, found: dict[fx.Node, Kind], checked: Checked) -> dict[fx.Node, int]:
     """The level of each node that something runs."""
     levels: dict[fx.Node, int] = {}
     highest: dict[Kind, int] = {}
@@ -71,6 +77,8 @@ def _levels(graph: fx.Graph, found: dict[fx.Node, Kind]) -> dict[fx.Node, int]:
         if barrier is not None:
             before.append((Kind.EAGER, barrier))
         level = max((level + (other is not kind) for other, level in before), default=0)
+        indices = (base_of(one, found) for one in checked.get(node, ()))
+        level = max([level, *(levels[base] + 1 for base in indices if base in levels)])
         if in_sequence(node):
             level = sequence = max(level, sequence)
         if ordered_after_all(node):

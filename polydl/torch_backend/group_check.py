@@ -86,7 +86,10 @@ def _difference(made: Made, sizes: Sequence[int]) -> str | None:
     run, _ = graph_assembly.region(graph_assembly.data_of(plan), [made.code], _Guards)
     assert isinstance(run, _Guarded)
     read = tuple(value.node for value in plan.inputs)
-    ranges = {group.inputs[position].node: (least, most) for position, least, most in group.index_ranges}
+    ranges = {
+        group.inputs[position].node: (least, most)
+        for position, least, most in (*group.known_ranges, *group.index_ranges)
+    }
     order = tuple(operators(outputs, frozenset((*group.nodes, *outputs)), frozenset(read)))
     wholes = all(not value.dtype.is_floating_point for value in group.inputs)
     tolerance = max((_TOLERANCE[one] for one in _types((*order, *read)) if one in _TOLERANCE), default=0.0)

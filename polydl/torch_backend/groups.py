@@ -36,6 +36,7 @@ from polydl.torch_backend.loop_text import c_text
 from polydl.torch_backend.loop_writer import Writer
 from polydl.torch_backend.operand_arrays import Subscripts, operand_array
 from polydl.torch_backend.operator_call import (
+    EVERYWHERE,
     STORED,
     Element,
     Kind,
@@ -55,6 +56,8 @@ MOST_INPUTS = 12
 """Tensors that a group reads."""
 MOST_ROWS = 4
 """Operators that reduce rows in one group."""
+MOST_ROW_BYTES = 1 << 18
+"""Of a row that several reductions of a group go through, one after the other: a part of a core's second cache."""
 MOST_SPLITS = 4
 """Rounds of taking loops apart."""
 
@@ -91,6 +94,8 @@ class Group:
     index_ranges: tuple[tuple[int, int, int], ...] = ()
     """(number of an input, least, most): what its elements must lie between, or the function reads and writes beyond
     its tensors. Nothing else checks it."""
+    known_ranges: tuple[tuple[int, int, int], ...] = ()
+    """The same of indices that are computed such that nothing needs to check them."""
 
     @property
     def moved(self) -> int:
@@ -145,15 +150,22 @@ def _link(group: _Open, made: Group) -> Link:
 
 def _chained(found: Sequence[Group], link: Link) -> Group:
     """One group of several, as functions of which the link is made, its loops joined."""
-    bounds: dict[int, tuple[int, int]] = {}
-    for one in found:
-        for position, least, most in one.index_ranges:
-            number = next(n for n, value in enumerate(link.inputs) if value.node is one.inputs[position].node)
-            known = bounds.get(number, (least, most))
-            bounds[number] = max(known[0], least), min(known[1], most)
+
+    def ranges(each: Iterable[tuple[Group, tuple[tuple[int, int, int], ...]]]) -> tuple[tuple[int, int, int], ...]:
+        bounds: dict[int, tuple[int, int]] = {}
+        for one, its in each:
+            for position, least, most in its:
+                # What a group of the chain computes is no input of it.
+                for number, value in enumerate(link.inputs):
+                    if value.node is one.inputs[position].node:
+                        known = bounds.get(number, (least, most))
+                        bounds[number] = max(known[0], least), min(known[1], most)
+        return tuple((n, *bounds[n]) for n in sorted(bounds))
+
     return Group(
         tuple(node for one in found for node in one.nodes), link.inputs, link.outputs, joined(link.program),
-        sum(one.work for one in found), tuple((n, *bounds[n]) for n in sorted(bounds)),
+        sum(one.work for one in found), ranges((one, one.index_ranges) for one in found),
+        ranges((one, one.known_ranges) for one in found),
     )  # fmt: skip
 
 
@@ -243,7 +255,38 @@ def _joined(
             continue
         _take(group, node, probe, point, inner)
         return group
+    return _joined_sibling(node, probe, sources.keys() & made.keys(), made, inner)
+
+
+def _joined_sibling(
+    node: fx.Node, probe: Probe, sources: Set[int], made: dict[int, _Open], inner: frozenset[fx.Node]
+) -> _Open | None:
+    """A group that reduces rows of a tensor which the node reduces, too: rows that lie in memory without gaps and fit a
+    cache, where the next reduction finds them."""
+    if probe.lowered.kind is not Kind.ROW or _most_of_row(node, probe) > MOST_ROW_BYTES:
+        return None
+    reads = {
+        one.node for one in probe.reads
+        if {var.axis for var in _neighbours(one.node, one.index)} & probe.lowered.reduced
+    }  # fmt: skip
+    for group in made.values():
+        if Kind.ROW not in group.kinds or group.number in sources or reads.isdisjoint(group.reads):
+            continue
+        waits = any(group.number in made[one].depends for one in sources)
+        point = None if waits else _point(node, probe, group)
+        if point is not None:
+            _take(group, node, probe, point, inner)
+            return group
     return None
+
+
+def _most_of_row(node: fx.Node, probe: Probe) -> int:
+    """Bytes of a row that the node reduces; of a tensor whose sizes change, the most that were seen."""
+    source = node.all_input_nodes[0]
+    every: tuple[torch.Tensor, ...] = source.meta.get(EVERYWHERE, (source.meta["val"],))
+    if every[0].ndim != len(probe.lowered.domain):
+        return MOST_ROW_BYTES + 1
+    return max(prod(one.shape[d] for d in probe.lowered.reduced) * one.dtype.itemsize for one in every)
 
 
 def _turns_image(node: fx.Node, place: tuple[Index, ...], group: _Open) -> bool:
@@ -387,6 +430,7 @@ class _Emission:
         self.inner = inner
         self.inputs: dict[fx.Node, tuple[Array, Subscripts]] = {}
         self.bounds: dict[fx.Node, tuple[int, int]] = {}
+        self.known: dict[fx.Node, tuple[int, int]] = {}
         self.outputs = {node: self._operand(f"o{n}", node) for n, node in enumerate(outputs)}
         self._lowered: dict[fx.Node, Lowered] = {}
         self._members = set(group.members)
@@ -444,10 +488,11 @@ class _Emission:
 
         return Element(tuple(node.meta["val"].shape), dtype, at)
 
-    def bound(self, node: fx.Node, least: int, most: int) -> None:
+    def bound(self, node: fx.Node, least: int, most: int, *, known: bool = False) -> None:
         """Notes what the elements of an input lie between."""
-        known = self.bounds.get(node, (least, most))
-        self.bounds[node] = max(known[0], least), min(known[1], most)
+        noted = self.known if known else self.bounds
+        before = noted.get(node, (least, most))
+        noted[node] = max(before[0], least), min(before[1], most)
 
     def target(self, node: fx.Node) -> Target:
         array, subscripts = self.outputs[node]
@@ -524,8 +569,11 @@ def _finished(group: _Open, outputs: list[fx.Node], inner: frozenset[fx.Node]) -
     program = cut(program)
     inputs = tuple(value_of(node) for node in emission.inputs)
     written = tuple(value_of(node) for node in outputs)
-    ranges = tuple((n, *emission.bounds[node]) for n, node in enumerate(emission.inputs) if node in emission.bounds)
-    return Group(tuple(group.members), inputs, written, program, _work(program, (*inputs, *written)), ranges)
+    ranges, known = (
+        tuple((n, *bounds[node]) for n, node in enumerate(emission.inputs) if node in bounds)
+        for bounds in (emission.bounds, emission.known)
+    )
+    return Group(tuple(group.members), inputs, written, program, _work(program, (*inputs, *written)), ranges, known)
 
 
 def _wanted_splits(program: Program, splits: Splits) -> Splits:

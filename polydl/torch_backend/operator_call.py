@@ -136,8 +136,9 @@ class Scope(Protocol):
         """The tensor that a node gives."""
         ...
 
-    def bound(self, node: fx.Node, least: int, most: int) -> None:
-        """Has it checked before the loops run that the elements of a tensor of indices lie between two numbers."""
+    def bound(self, node: fx.Node, least: int, most: int, *, known: bool = False) -> None:
+        """Has it checked before the loops run that the elements of a tensor of indices lie between two numbers, unless
+        that is known of how they are computed."""
         ...
 
 
@@ -146,18 +147,22 @@ EVERYWHERE = "polydl_values"
 at."""
 
 
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a call of an ATen operator by the names of its schema, with those that are left out."""
+    assert isinstance(node.target, torch._ops.OpOverload)
+    schema = node.target._schema.arguments
+    given: dict[str, Any] = {one.name: one.default_value for one in schema if one.has_default_value()}
+    return {**given, **dict(zip((one.name for one in schema), node.args, strict=False)), **node.kwargs}
+
+
 class Call:
     """A call of an operator: its arguments by the names of its schema."""
 
     def __init__(self, node: fx.Node, scope: Scope) -> None:
-        assert isinstance(node.target, torch._ops.OpOverload)
         self.node = node
         self.scope = scope
         self.w = scope.writer
-        schema = node.target._schema.arguments
-        self._given: dict[str, Any] = {one.name: one.default_value for one in schema if one.has_default_value()}
-        self._given.update(zip((one.name for one in schema), node.args, strict=False))
-        self._given.update(node.kwargs)
+        self._given = arguments_of(node)
 
     def __getitem__(self, name: str) -> Any:
         """An argument that is no tensor; lists as they are. Raises Unsupported for one that is computed."""

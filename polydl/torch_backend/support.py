@@ -124,6 +124,8 @@ class Probe:
     point: tuple[Index, ...]
     """The axes of the domain."""
     reads: tuple[Read, ...]
+    checked: tuple[fx.Node, ...]
+    """Tensors of indices that must be in memory before it runs: they are checked there."""
 
 
 class _Recording:
@@ -133,6 +135,7 @@ class _Recording:
     def __init__(self, inner: Sequence[fx.Node] | frozenset[fx.Node]) -> None:
         self.writer = Writer()
         self.reads: list[Read] = []
+        self.checked: list[fx.Node] = []
         self._inner = inner
 
     def element(self, node: fx.Node) -> Element:
@@ -150,8 +153,10 @@ class _Recording:
 
         return Element(sizes, value.dtype, at)
 
-    def bound(self, node: fx.Node, least: int, most: int) -> None:
+    def bound(self, node: fx.Node, least: int, most: int, *, known: bool = False) -> None:
         """Nothing is run here."""
+        if not known:
+            self.checked.append(node)
 
 
 def view_of(node: fx.Node, scope: object) -> Element | None:
@@ -190,7 +195,7 @@ def probed(node: fx.Node, inner: Sequence[fx.Node] | frozenset[fx.Node]) -> Prob
     if found.write is not None:
         targets = [_target(number, result) for number, result in enumerate(found.results)]
         found.write(targets)
-        return Probe(found, point, tuple(scope.reads))
+        return Probe(found, point, tuple(scope.reads), tuple(scope.checked))
     with scope.writer.loops([var for _, variables in made for var in variables]):
         for result in found.results:
             if result.element.absent or 0 in result.element.sizes:
@@ -198,7 +203,16 @@ def probed(node: fx.Node, inner: Sequence[fx.Node] | frozenset[fx.Node]) -> Prob
             value = result.element.at(result.place(point))
             assert value.type is computed(result.element.dtype) or value.type is BOOL, (node.target, value)
             cast(value, computed(result.element.dtype))
-    return Probe(found, point, tuple(scope.reads))
+    return Probe(found, point, tuple(scope.reads), tuple(scope.checked))
+
+
+def checked_indices(node: fx.Node) -> tuple[fx.Node, ...]:
+    """Tensors of indices that must be in memory before a lowered node runs."""
+    if is_getitem(node) or str(node.target) not in LOWERINGS:
+        return ()
+    if all(one.meta["val"].dtype.is_floating_point for one in node.all_input_nodes):
+        return ()
+    return probed(node, ()).checked
 
 
 def _target(number: int, result: Result) -> Target | None:

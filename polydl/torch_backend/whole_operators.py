@@ -1,7 +1,8 @@
-"""Keeps operators whole that PyTorch takes apart while it traces, and that have loops as they are.
+"""Keeps operators whole that PyTorch takes apart while it traces.
 
-Bilinear images are four gathers each in its parts, at indices that are computed of nothing: whatever reads elements
-there must have them checked, and no compiler makes vectors of it.
+Resized images are four or sixteen gathers each in their parts, at indices that are computed of nothing. Those that have
+loops as they are become these; others are taken apart by the backend if all of their parts become loops, and stay one
+operator of eager PyTorch if not.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ import torch
 _aten = torch.ops.aten
 WHOLE = (
     _aten.upsample_linear1d.vec, _aten.upsample_bilinear2d.vec, _aten.upsample_bilinear2d.default,
-    _aten.upsample_trilinear3d.vec,
+    _aten.upsample_trilinear3d.vec, _aten.upsample_bicubic2d.vec, _aten.upsample_bicubic2d.default,
+    _aten._upsample_nearest_exact1d.vec, _aten._upsample_nearest_exact1d.default,
+    _aten._upsample_nearest_exact2d.vec, _aten._upsample_nearest_exact2d.default,
+    _aten._upsample_nearest_exact3d.vec, _aten._upsample_nearest_exact3d.default,
+    _aten._upsample_bilinear2d_aa.vec, _aten._upsample_bicubic2d_aa.vec, _aten._upsample_lanczos2d_aa.vec,
 )  # fmt: skip
-"""Operators with decompositions in Python at the keys where PyTorch traces (`torch/_decomp/decompositions.py`)."""
+"""Operators with decompositions in Python at the keys where PyTorch traces (`torch/_decomp/decompositions.py`), whose
+parts read at places that they compute."""
 _KEYS = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
 _lock = RLock()
 

@@ -23,6 +23,15 @@ def _to_copy(c: Call) -> Lowered:
     return c.pointwise(lambda index: cast(stored_value(value(index), dtype), made))
 
 
+@lowers("copy.default", "fill.Tensor")
+def _copy(c: Call) -> Lowered:
+    """The second tensor in the sizes and the type of the first, whose elements are not read."""
+    dtype = c.out().dtype
+    made = type_of(c, dtype)
+    value = operand(c, "src" if c.name == "copy" else "value", made)
+    return c.pointwise(lambda index: cast(stored_value(value(index), dtype), made))
+
+
 @lowers("full.default", "full_like.default", "scalar_tensor.default", "new_full.default", "fill.Scalar")
 def _full(c: Call) -> Lowered:
     value = c["value"] if c.given("value") else c["s"] if c.given("s") else c["fill_value"]

@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from polydl.model.types import I64
+from polydl.torch_backend.element_ranges import known_range
 from polydl.torch_backend.formulas import add, compare, mul, select
 from polydl.torch_backend.loop_index import Chosen, Index, number
 from polydl.torch_backend.loop_program import Const, Expr
@@ -41,17 +42,32 @@ class Indices:
             if str(source.target).split(".")[1] in _PARTS:
                 c.refuse("its indices are a part of a tensor, all of which would be checked")
             source = source.all_input_nodes[0]
-        self.c, self.size, self.negative = c, size, negative
+        low, high = known_range(node)
+        self.known = (-size if negative else 0) <= low and high < size
+        self.c, self.node, self.size, self.negative = c, node, size, negative and (low < 0 or not self.known)
         self.element = c.scope.element(node)
-        c.scope.bound(source, -size if negative else 0, size - 1)
+        if self.known:
+            c.scope.bound(source, low, high, known=True)
+        else:
+            c.scope.bound(source, -size if negative else 0, size - 1)
 
     def at(self, index: Map, sizes: Sequence[int] | None = None) -> Index:
         """The subscript that an element, of the tensor broadcast to sizes, is."""
-        with self.c.w.guard():  # it is checked in memory before the function runs, and is not computed here
-            value = cast((self.element.at if sizes is None else broadcast(self.element, sizes))(index), I64)
-        if self.negative:
-            value = self.c.w.let(select(compare("<", value, 0), add(value, self.size), value))
+        at = self.element.at if sizes is None else broadcast(self.element, sizes)
+        if self.known:
+            free = frozenset(var for one in index for var in one.variables)
+            value = self.c.w.once((self.node, "index", index), free, lambda: self._counted(cast(at(index), I64)))
+        else:
+            with self.c.w.guard():  # it is checked in memory before the function runs, and is not computed here
+                value = cast(at(index), I64)
+            value = self._counted(value)
         return Index(((Chosen(value, self.size - 1, self.c.w.free(value)), 1),)) if self.size > 1 else number(0)
+
+    def _counted(self, value: Expr) -> Expr:
+        """From the front, where it may be counted from the end."""
+        if self.negative:
+            value = select(compare("<", value, 0), add(value, self.size), value)
+        return self.c.w.let(value) if self.negative or self.known else value
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -108,6 +108,19 @@ class Rows:
 
         return self.c.once(name, row, make)
 
+    def sum(self, row: Map, value: Callable[[Map], Expr], kept: ElementType) -> Expr:
+        """The sum of a row of `self`, whose elements are converted to a type that holds them, made once for all
+        operators that ask for it."""
+
+        def make() -> Expr:
+            found = self.c.w.variable(kept, 0, "sum")
+            with self.each(row) as index:
+                self.c.w.store(found, cast(value(index), kept), "+=")
+            return found
+
+        free = frozenset(var for one in row for var in one.variables)
+        return self.c.w.once((self.c.raw("self"), "sum", row, tuple(self.dims), kept), free, make)
+
     def most(self, name: str, row: Map, value: Callable[[Map], Expr], element: ElementType) -> Expr:
         """The greatest value of a row, NaN left out, made once."""
 
@@ -158,7 +171,10 @@ def _sum(c: Call) -> Lowered:
     mean = "mean" in c.node.target._schema.name  # type: ignore[union-attr]
 
     def make(row: Map) -> Expr:
-        total = rows.total("sum", row, element, lambda index: source.at(index), kept_in(rows, element))
+        if element is source.type:
+            total = cast(rows.sum(row, source.at, kept_in(rows, element)), element)
+        else:
+            total = rows.total("sum", row, element, source.at, kept_in(rows, element))
         return div(total, rows.count) if mean else total
 
     return reduced(c, rows, keeps(c), [make])
@@ -322,6 +338,12 @@ class Moments:
         return sub(sub(value, self.near), self.left)
 
 
+_EXACT_MEAN = 1 << 16
+"""Elements up to which the mean of floats, added up in double, leaves nothing in a variance that a float holds: it is
+off by less than 2^-37 of the greatest element, and the sum of squares by less than 2^-10 of what one element adds that
+is the next float. Sums of equal floats are exact."""
+
+
 @lowers("var.correction", "var_mean.correction", "var.dim", "std.correction")
 def _var(c: Call) -> Lowered:
     source = c.element("self")
@@ -338,14 +360,32 @@ def _var(c: Call) -> Lowered:
     def value(index: Map) -> Expr:
         return cast(source.at(index), kept)
 
+    exact = kept is not element and rows.count <= _EXACT_MEAN
+
+    def mean_of(row: Map) -> Expr:
+        total = rows.sum(row, value, kept)
+        return c.once("mean", row, lambda: c.w.let(div(total, float(rows.count))))
+
+    def squares_of(row: Map) -> Expr:
+        if not exact:
+            return moments(c, rows, row, value, kept).squares
+
+        def square(index: Map) -> Expr:
+            off = sub(value(index), mean_of(row))
+            return mul(off, off)
+
+        return rows.total("squares", row, kept, square)
+
     def variance(row: Map) -> Expr:
-        squares = c.w.let(moments(c, rows, row, value, kept).squares)
-        squares = select(compare("<", squares, 0.0), 0.0, squares)  # of equal elements, rounded
+        squares = squares_of(row)
+        if not exact:
+            squares = c.w.let(squares)
+            squares = select(compare("<", squares, 0.0), 0.0, squares)  # of equal elements, rounded
         found = div(squares, float(n))
         return cast(call("sqrt", found) if "std" in name else found, element)
 
     def mean(row: Map) -> Expr:
-        return cast(moments(c, rows, row, value, kept).mean, element)
+        return cast(mean_of(row) if exact else moments(c, rows, row, value, kept).mean, element)
 
     return reduced(c, rows, keeps(c), [variance, mean] if "mean" in name else [variance])
 

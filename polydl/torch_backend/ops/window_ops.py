@@ -300,22 +300,24 @@ def _adaptive_backward(c: Call) -> Lowered:
     return c.pointwise(at)
 
 
-@lowers("upsample_nearest1d.default", "upsample_nearest2d.default", "upsample_nearest3d.default",
-        "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")  # fmt: skip
+@lowers(*(f"{name}{rank}d.{overload}" for name in ("upsample_nearest", "_upsample_nearest_exact")
+          for rank in (1, 2, 3) for overload in ("default", "vec")))  # fmt: skip
 def _upsample(c: Call) -> Lowered:
     source = c.element("self" if c.given("self") else "input")
     rank = len(source.sizes) - 2
     old, new = source.sizes[2:], c.sizes()[2:]
     names = [[f"scales_{axis}" for axis in "dhw"][-rank:], ["scales"]][rank == 1]
     given = c.raw("scale_factors") or [c.raw(one) for one in names]
+    half = int("exact" in c.name)  # the element at a pixel's middle, in halves of a pixel
     for n, m, scale in zip(old, new, given, strict=True):
         step = np.float32(1 / scale) if scale is not None and scale > 0 else np.float32(n) / np.float32(m)
-        taken = np.minimum((np.arange(m, dtype=np.float32) * step).astype(np.int64), n - 1)
-        if not np.array_equal(taken, np.arange(m) * n // m):
+        places = np.arange(m, dtype=np.float32) + np.float32(half / 2)
+        taken = np.minimum((places * step).astype(np.int64), n - 1)
+        if not np.array_equal(taken, (2 * np.arange(m) + half) * n // (2 * m)):
             c.refuse("it takes elements in steps that are no ratio of its sizes")
 
     def at(index: Map) -> Expr:
-        place = [one * n // m for one, n, m in zip(index[2:], old, new, strict=True)]
+        place = [(one * 2 + half) * n // (2 * m) for one, n, m in zip(index[2:], old, new, strict=True)]
         return source.at((*index[:2], *place))
 
     return c.pointwise(at)
@@ -365,16 +367,45 @@ def _steps(c: Call, old: int, new: int, scale: float | None) -> tuple[int, int, 
 
 def _nearest_inside(c: Call, source: Element, place: Map, d: int) -> Expr:
     """An element of an image; for a place outside of it, from dimension d on, that at the border next to it."""
+    return around(c, source, place, d, lambda place, border: border)
+
+
+def around(c: Call, source: Element, place: Map, d: int, outside: Callable[[Index, Index], Index]) -> Expr:
+    """An element of an image; for a place outside of it, from dimension d on, that at `outside(place, border)`, where
+    `border` is the last place inside on that side."""
     if d == len(place):
         return source.at(place)
 
     def at(one: Index) -> Expr:
-        return _nearest_inside(c, source, (*place[:d], one, *place[d + 1 :]), d + 1)
+        return around(c, source, (*place[:d], one, *place[d + 1 :]), d + 1, outside)
 
     last = number(source.sizes[d] - 1)
     with c.w.guard():
         found = at(place[d])
         for test, border in ((place[d], number(0)), (last - place[d], last)):
             condition = inside(test)
-            found = found if condition is None else select(condition, found, at(border))
+            found = found if condition is None else select(condition, found, at(outside(place[d], border)))
     return found
+
+
+def _padded(c: Call, outside: Callable[[Index, Index], Index]) -> Lowered:
+    """An image with elements of its own around it."""
+    source, pads = c.element("self"), c["padding"]
+    rank = len(pads) // 2
+    first = len(source.sizes) - rank
+
+    def at(index: Map) -> Expr:
+        inner = (one - before for one, before in zip(index[first:], reversed(pads[::2]), strict=True))
+        return around(c, source, (*index[:first], *inner), first, outside)
+
+    return c.pointwise(at)
+
+
+@lowers("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+def _reflected(c: Call) -> Lowered:
+    return _padded(c, lambda place, border: border * 2 - place)
+
+
+@lowers("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def _replicated(c: Call) -> Lowered:
+    return _padded(c, lambda place, border: border)
