@@ -10,13 +10,14 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from polydl.base.effort import Effort
 from polydl.base.errors import InputError, one_of
 from polydl.base.flags import check, definitions, files, option, seconds, shell_words, sizes
+from polydl.base.records import dataclass
 
 if TYPE_CHECKING:  # the command line reads this file to print its help, and these take their time
     from polydl.measure import MeasureOptions, Toolchain

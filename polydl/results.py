@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from polydl.base import html
 from polydl.base.errors import InputError, PolyDLError, one_of
+from polydl.base.records import dataclass
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest
@@ -22,7 +23,6 @@ from polydl.measure import Measurement, Report, Status
 from polydl.measure.source_check import Checked
 from polydl.model.scop import Scop
 from polydl.model.touched import premises
-from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rank.shape_correction import Correction
 from polydl.rewrite.canonical import Canonical
@@ -37,6 +37,8 @@ from polydl.target import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from polydl.prove import Proof
 
 _NOT_FASTER = "no variant was measurably faster"
 SHOWN = 10

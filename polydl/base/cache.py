@@ -13,13 +13,13 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from polydl.base.errors import PolyDLError
 from polydl.base.output_files import write_bytes
+from polydl.base.records import dataclass
 
 _MARK = b"polydl-cache-entry\0"
 

@@ -3,7 +3,9 @@ found on every machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from polydl.base.records import dataclass
 
 _FEW_SIZES = 16
 """Sizes at which ways to run a program at every size are compared, however little is done."""

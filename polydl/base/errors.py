@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from polydl.base.keywords import in_python
+from polydl.base.records import dataclass
 
 
 def one_of(word: str, known: Iterable[str]) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar, cast
 
 from polydl.base.errors import InputError, one_of
+from polydl.base.records import dataclass
 
 _KEY = "flag"
 T = TypeVar("T")

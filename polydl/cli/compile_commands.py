@@ -10,10 +10,10 @@ import json
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError, one_of
+from polydl.base.records import dataclass
 
 NAME = "compile_commands.json"
 _WITH_WORD = ("-D", "-U")

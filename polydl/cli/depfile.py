@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError
 from polydl.base.output_files import output_path, write
+from polydl.base.records import dataclass
 from polydl.cli.compile_commands import database
 from polydl.measure.includes import included
 from polydl.options import Options

@@ -6,13 +6,13 @@ SARIF: Static Analysis Results Interchange Format, version 2.1.0 (OASIS Standard
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from polydl.base.errors import InputErrors, PolyDLError, Span
+from polydl.base.records import dataclass
 from polydl.base.resources import refused
 from polydl.base.version import __version__
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from polydl.base import cache, resources
 from polydl.base.errors import ModelError, PolyDLError
+from polydl.base.records import dataclass
 from polydl.base.version import __version__
 from polydl.measure import Toolchain
 from polydl.rank.dnn import DnnRanker

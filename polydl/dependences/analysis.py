@@ -8,10 +8,11 @@ scalar references", 1991, without its last-write refinement).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from polydl.base import html
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_storage
 from polydl.model import isl
 from polydl.model.accumulation import accumulation

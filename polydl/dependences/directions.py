@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.legality import Signs, ordering, sign_vectors
 from polydl.dependences.nests import Nest

@@ -11,10 +11,10 @@ Compiler", CGO 2024) is decided by dependences instead of by kinds of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.nests import Nest
 from polydl.model import isl

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
 from polydl.dependences.scalars import kept_together, private_storage

@@ -8,10 +8,10 @@ again. Expressions name unknowns by `Const`, and are equal where numerators and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import FMAX, FMIN, of_function
 from polydl.model.expr import Binary, Call, Conditional, Const, Convert, Expr, Unary, every_part
 from polydl.model.functions import FMA, function_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.decided import simplified, taken
 from polydl.equations.lift import Equations, Source
 from polydl.equations.terms_of_sums import NotShown

@@ -11,9 +11,9 @@ is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.combiners import adds, subtracts
 from polydl.model.conversions import converted, explicit

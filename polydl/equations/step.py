@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.equations.equality import Instances, check
 from polydl.model import isl
 from polydl.model.isl import quota

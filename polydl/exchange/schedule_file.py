@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import IllegalVariant
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.nests import nests
 from polydl.exchange.names import public_names

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from polydl.base.errors import InputError, Span
+from polydl.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from pycparser import c_ast
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.base.records import dataclass
 from polydl.frontend.core.deduced_types import deduce
 from polydl.frontend.core.reinterpreted import every_function
 from polydl.frontend.core.side_effect_sequencing import conditions_apart, stepped_apart

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pycparser import c_ast
 
 from polydl.base import html
 from polydl.base.errors import InputError, InputErrors, QuotaExceeded, Span
+from polydl.base.records import dataclass
 from polydl.base.recursion import deep
 from polydl.frontend.file_functions import Functions
 from polydl.frontend.lower.extract import GENERATED, Extracted, Options, extract, in_order

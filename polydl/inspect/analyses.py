@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.flow import Flow, flow
 from polydl.dependences.nests import nests

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
 from polydl.model.combiners import adds

@@ -4,11 +4,12 @@ lie, and which cache has them when they are read."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.base.units import bytes_text, seconds_text
 from polydl.dependences.flow import Edge, flow
 from polydl.dependences.nests import nests

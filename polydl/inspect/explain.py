@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.base.recursion import deep
 from polydl.dependences.nests import nests
 from polydl.frontend import Program

@@ -10,11 +10,11 @@ equals sign. `#` begins a comment; empty lines are skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.model.scop import Scop
 from polydl.options import Options
 from polydl.pipeline import score

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from polydl import pipeline
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.frontend import Program
 from polydl.inspect.explain import variant_called
 from polydl.locality.lines import line_trace

@@ -9,8 +9,7 @@ values only zeros have different bits; C keeps the first, so a row whose result 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from polydl.base.records import dataclass
 from polydl.model.combiners import Combiner
 
 MOST_TOGETHER = 4

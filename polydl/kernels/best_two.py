@@ -8,8 +8,8 @@ equal ones was met first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Innermost, OfRows, RowFunction, stated
 from polydl.kernels.microkernel import environment

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.kernels.direct_reads import instructions_of_b
 from polydl.kernels.family import Cycles

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.family import Cycles
 from polydl.kernels.microkernel_spec import MOST_REDUCTIONS
 from polydl.kernels.packing import PackLoop, PackRoutine, PackSpec, pack_routine, plain_loops

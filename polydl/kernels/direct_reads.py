@@ -8,8 +8,7 @@ sum as they are loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType
 from polydl.target.products import Product, is_bf16
 

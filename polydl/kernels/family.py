@@ -16,9 +16,9 @@ choose, to lay out or to emit, and its meaning stands in the pragma.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from polydl.base.records import dataclass
 from polydl.model.layout import Layout
 from polydl.target.isa import Isa
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import number_of
 from polydl.kernels.vector_text import NotVectorised

@@ -4,8 +4,8 @@ lanes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import environment
 from polydl.kernels.vector_text import COMPARISONS
 from polydl.model.expr import Binary, Const, Expr, Load, Unary

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import jinja2
 
 from polydl.base import resources
+from polydl.base.records import dataclass
 from polydl.kernels.direct_reads import direct_values, element_of_a, read_b
 from polydl.kernels.microkernel_spec import MicrokernelSpec, Reduction, shared_taps
 from polydl.model.types import F64, I32, ElementType

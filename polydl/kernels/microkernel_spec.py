@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.kernels.direct_reads import DirectReads
 from polydl.model.contraction import WINDOWS
 from polydl.model.types import ElementType

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import environment
 from polydl.kernels.narrow_values import FLOATS, HALVES, SMALL, TRUTHS, is_number, literal, number_of
 from polydl.kernels.short_functions import shortened

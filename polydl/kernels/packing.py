@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import Parameter, environment, stride_text
 from polydl.kernels.microkernel_spec import MOST_REDUCTIONS
 from polydl.model.layout import Layout, row_major

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Innermost, OfRows, RowFunction, stated
 from polydl.kernels.microkernel import environment

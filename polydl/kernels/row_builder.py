@@ -6,9 +6,10 @@ Values pass from statement to statement in registers, and an element that severa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
+from polydl.base.records import dataclass
 from polydl.kernels.accumulators import Accumulator
 from polydl.kernels.inner_sums import Operand, Sum, inner_sum
 from polydl.kernels.innermost import Argument, Innermost, Printed

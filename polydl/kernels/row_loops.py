@@ -6,8 +6,8 @@ Iterations of a loop that is written out are statements beside one another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model import isl
 from polydl.model.scop import Statement

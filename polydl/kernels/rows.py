@@ -11,8 +11,9 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.kernels.accumulators import MOST_TOGETHER, together
 from polydl.kernels.family import Cycles
 from polydl.kernels.inner_sums import sum_cycles, sums_prologue

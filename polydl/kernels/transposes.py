@@ -15,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.kernels.family import Cycles
 from polydl.kernels.innermost import Argument, Printed, RowOptions, conflict, move_along
 from polydl.kernels.microkernel import environment

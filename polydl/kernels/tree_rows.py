@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+from polydl.base.records import dataclass
 from polydl.kernels.families import has_row
 from polydl.kernels.innermost import RowOptions, printed
 from polydl.kernels.row_loops import RowStatement, in_columns, row_loops, together

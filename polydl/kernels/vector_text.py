@@ -8,12 +8,13 @@ another type in between (a double constant that makes C widen a float) is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import assert_never
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import environment
 from polydl.model.combiners import COMBINERS
 from polydl.model.expr import (

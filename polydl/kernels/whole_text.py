@@ -8,8 +8,7 @@ themselves: of elements, and literals of the type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from polydl.base.records import dataclass
 from polydl.kernels.narrow_values import is_truth
 from polydl.kernels.vector_text import COMPARISONS, NotVectorised, Vectors
 from polydl.model.combiners import Combiner

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.inner_sums import SMALL, Halves, Operand
 from polydl.kernels.vector_text import NotVectorised
 from polydl.model.conversions import explicit

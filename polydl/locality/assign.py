@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.batch import BatchWorkingSets
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.locality.exact import WorkingSet

@@ -5,10 +5,11 @@ Equal to `polydl.locality.exact` on each variant as a nest in time, which the te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.boxes import BoolArray, BoxAccess, BoxNest, IntArray, LoopBatch
 from polydl.locality.endpoints import PairSolver
 from polydl.locality.exact import Kind

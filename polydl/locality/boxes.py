@@ -8,12 +8,12 @@ sum of span * counter over its loops, plus the position inside the block that on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from polydl.base.records import dataclass
 from polydl.model.layout import Layout
 
 IntArray = npt.NDArray[np.int64]

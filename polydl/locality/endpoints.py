@@ -10,11 +10,12 @@ by isl on the loops of the group alone, once for each different arrangement of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.boxes import BoolArray, BoxAccess, BoxNest, IntArray, LoopBatch
 from polydl.model import isl
 from polydl.model.isl import lex_extreme, quota

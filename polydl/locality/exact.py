@@ -12,9 +12,9 @@ and last iteration; here it is exact.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.counting import Count, count, total
 from polydl.model.isl import DEFAULT_QUOTA, lex_extreme, quota

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.layout import Layout
 from polydl.model.nest import TimedNest

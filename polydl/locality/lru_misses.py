@@ -20,9 +20,10 @@ that, and where no polynomial is found or a quota ends, the result has bounds (`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.locality.exact import carried_by
 from polydl.locality.lines import LineTrace
 from polydl.locality.simulate import MOST_ACCESSES, Cache, Simulated, simulate

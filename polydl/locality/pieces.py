@@ -7,11 +7,11 @@ the others free: in the original iterators such a piece is a box.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.boxes import BoolArray, IntArray, LoopBatch
 
 _ENDLESS = np.iinfo(np.int64).max // 4

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.boxes import BoolArray, IntArray
 
 LIST_LIMIT = 1_000_000

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.locality.lines import LineTrace
 from polydl.model import isl
 from polydl.model.counting import disjoint_pieces

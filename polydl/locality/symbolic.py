@@ -6,8 +6,7 @@ plainer, slower, and free of any assumption on sizes. With no parameters it serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from polydl.base.records import dataclass
 from polydl.locality.exact import Kind, carried_by
 from polydl.model import isl
 from polydl.model.counting import count_symbolic, format_symbolic

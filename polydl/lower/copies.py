@@ -10,9 +10,10 @@ Extremes begin with what the output holds; of equal ones the first is kept, for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers
 from polydl.lower.ctree import Assign, Binary, Choice, Expr, Invoke, Node, Raw, Text

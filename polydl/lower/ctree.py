@@ -7,10 +7,11 @@ loops. Nothing is learnt from text: passes match nodes, and `polydl.lower.cprint
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.kernels.row_loops import RowStatement
 from polydl.kernels.segment_sum import SegmentFunction
 from polydl.model.types import ElementType

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.tree_rows import row_options
 from polydl.lower.ast import Writer

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
+from polydl.base.records import dataclass
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
 from polydl.lower.emit import helper_texts, names_for

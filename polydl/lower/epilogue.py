@@ -7,8 +7,9 @@ works on the result. Operands are arguments of the microkernel, addressed from t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import isa_prologue
 from polydl.kernels.narrow_text import Narrow, everywhere, fetched, narrow_prologue, register
 from polydl.kernels.narrow_values import HALVES, SMALL, stored_value

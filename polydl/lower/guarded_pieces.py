@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Generic, TypeVar
 
+from polydl.base.records import dataclass
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
 from polydl.lower.ctree import Binary, Cast, Expr, Text, Unary

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.lower import ctree
 from polydl.lower.cexpr import FromIsl, of_body
 from polydl.lower.ctree import (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import by_iteration, on_stack, private_storage
 from polydl.lower import ctree
 from polydl.lower.instance import Place

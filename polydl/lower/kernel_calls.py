@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.kernels.families import block_kernel
 from polydl.kernels.microkernel import Microkernel as GeneratedMicrokernel

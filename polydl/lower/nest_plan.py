@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.kernels.copy import CopyPiece
 from polydl.kernels.families import block_kernel, copy_function
 from polydl.kernels.microkernel import isa_prologue, prologues

@@ -11,8 +11,9 @@ calling thread, which is set for the time of the call.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.kernels.microkernel import environment
 from polydl.lower.ast import Writer
 from polydl.lower.cexpr import Helpers

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.base.units import bytes_text
 from polydl.lower.cprint import expression
 from polydl.lower.ctree import Binary, Block, Cast, Declare, Expr, If, Int, Name, Node, Raw, Text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.lower.ctree import Binary, Declare, Expr, Int, Name, Node, Paren, Scope, Text, plus, times
 from polydl.lower.instance import Place, declaration
 from polydl.model import isl

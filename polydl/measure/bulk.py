@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.lower.emit import Generated
 from polydl.measure.busy import machine_warnings, timing_turn
 from polydl.measure.compare import difference

@@ -16,10 +16,11 @@ from the slices, is not clearly longer than that of the fastest candidate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.measure.compare import arithmetic, difference
 from polydl.measure.driver import Block
 from polydl.measure.input_data import AnyArray, blocks_for, integer_inputs, integer_range, results

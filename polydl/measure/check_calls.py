@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 from polydl.base.errors import InputError, NotMeasurable, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.measure.check_data import FILLINGS, Filling
 from polydl.measure.check_job import Block, Call
 from polydl.measure.check_values import Cell

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from polydl.base.records import dataclass
 
 Values = npt.NDArray[Any]
 _Make = Callable[[np.random.Generator, int, np.dtype[Any], int], Values]

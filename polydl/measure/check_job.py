@@ -11,11 +11,11 @@ import signal
 import struct
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.base.resources import templates
 from polydl.measure.compiler import find_compiler
 from polydl.measure.measurement import Toolchain

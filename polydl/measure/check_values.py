@@ -4,12 +4,12 @@ roundings make of it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from polydl.base.records import dataclass
 from polydl.model.bfloat16 import widened
 from polydl.model.types import F64, ElementType
 

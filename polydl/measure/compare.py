@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from polydl.base.records import dataclass
 from polydl.measure.input_data import AnyArray
 from polydl.measure.measurement import WorstError
 from polydl.model import isl

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.base.resources import header_flags
 from polydl.frontend.text.linkage import as_c
 from polydl.measure.measurement import Toolchain

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from polydl.base.cache import Cache, compiler_parts, key_of
+from polydl.base.records import dataclass
 from polydl.measure.compiler import find_compiler, run_compiler
 from polydl.measure.measurement import Toolchain
 from polydl.target.detect import read_processor

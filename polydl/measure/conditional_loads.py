@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast
 from pycparser.c_generator import CGenerator
 
 from polydl.base.errors import PolyDLError
+from polydl.base.records import dataclass
 from polydl.frontend.text.parse import parse
 from polydl.frontend.text.preprocess import preprocess
 from polydl.frontend.text.scan import SourceText

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.measure.measurement import Status
 from polydl.measure.unit import environment
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polydl.base.errors import InputError, one_of
+from polydl.base.records import dataclass
 from polydl.measure.index_data import Values
 from polydl.model.layout import Layout
 from polydl.model.scop import Array, Scop

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from polydl.base.errors import NotMeasurable
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Array, IndexValues, Scop
 

@@ -6,7 +6,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from polydl.base.by_identity import once_for_each
 from polydl.base.errors import InputError, NotMeasurable, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.measure.driver import Block, Place
 from polydl.measure.given_data import Given, check_values, least_extents
 from polydl.measure.index_data import Values, assumed_elements, filled, neighbours, values_of

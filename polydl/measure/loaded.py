@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.measure.driver import Block, shared_memory
 from polydl.measure.input_data import AnyArray, Buffer, write_inputs
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
+from polydl.base.records import dataclass
 from polydl.base.units import difference_text, seconds_text
 from polydl.measure.given_data import Data
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polydl.base.records import dataclass
 
 _SWEEPS = 50
 """Most times that rows and columns are polished in turn; ten are usual."""

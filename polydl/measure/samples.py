@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.measure.driver import Outcome, Word
 from polydl.measure.rounds import undisturbed
 

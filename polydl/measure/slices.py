@@ -8,10 +8,10 @@ original computes, in a fraction of its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, Kind, dependences
 from polydl.dependences.scalars import private_scalars
 from polydl.lower.ast import Writer

@@ -11,9 +11,10 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from polydl.base.records import dataclass
 from polydl.frontend.text.linkage import as_c
 from polydl.measure import interpreted_calls
 from polydl.measure.check_calls import SLOT, Case, Subject, cases

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.lower.emit import Generated
 from polydl.measure.allowance import Allowance
 from polydl.measure.busy import Others

@@ -7,11 +7,12 @@ import mmap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.base.units import difference_text
 from polydl.measure.busy import BUSY, Others, machine_warnings, timing_turn, wait_until_quiet
 from polydl.measure.compare import arithmetic

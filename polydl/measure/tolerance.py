@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.vector_text import SHORT_ULPS
 from polydl.measure.compare import terms
 from polydl.model.conversions import TRUTHS, explicit

@@ -29,10 +29,11 @@ import math
 import mmap
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from polydl.base.errors import Span, ToolchainError
+from polydl.base.records import dataclass
 from polydl.measure.allowance import Allowance
 from polydl.measure.compare import arithmetic, difference
 from polydl.measure.compiler import run_compiler

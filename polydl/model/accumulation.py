@@ -8,8 +8,8 @@ Whatever is decided about reductions (legality, partial results, vector lanes, p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import Combiner, Regrouping, adds, of_assignment, of_comparison, of_function
 from polydl.model.conversions import explicit
 from polydl.model.expr import Binary, Call, Conditional, Expr, Load, Unary, joined, loads, on_operands

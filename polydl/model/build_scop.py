@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
 from polydl.base.errors import InputError, Span
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.build_terms import (
     Comparison,

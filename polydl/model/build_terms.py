@@ -4,12 +4,12 @@ and conditions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import NoReturn
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.expr import AffineValue, Binary, Call, Conditional, Const, Convert, Expr, Load, Unary
 from polydl.model.functions import FUNCTIONS, REAL

@@ -8,9 +8,9 @@ commutative, but for what `regrouping` tells.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
+from polydl.base.records import dataclass
 from polydl.model.functions import function_of
 from polydl.model.types import I32, ElementType, common
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from polydl.base.by_identity import once_for_each
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.bf16_words import bf16_word
 from polydl.model.combiners import adds, subtracts

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.model import isl, lattice, parametric_counting
 from polydl.model.isl import DEFAULT_QUOTA, quota, to_int
 

@@ -8,9 +8,9 @@ needs. What errno says after a call is read by nothing in a region, so functions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.model.types import C64, C128, F32, F64, I32, I64, LONG_DOUBLE, U16, U32, U64, ElementType
 
 Names = tuple[tuple[str, ElementType], ...]

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import MAX, SUM, Combiner
 from polydl.model.expr import Binary, Call, Const, Expr, Unary
 from polydl.model.types import F64

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.packed import Packed
 

@@ -8,9 +8,9 @@ so that different elements have different addresses; who makes a `Packed` proves
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from polydl.base.records import dataclass
 from polydl.model.polynomials import Rational, evaluated, poly_add, rational, substituted
 
 

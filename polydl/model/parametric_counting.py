@@ -17,11 +17,11 @@ barvinok (GPL) counts every such system, by generating functions; this counts th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, gcd
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 
 Row = tuple[int, ...]

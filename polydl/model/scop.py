@@ -9,12 +9,13 @@ isl text, since C identifiers such as `min`, `mod` or `exists` are isl keywords.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 
 from polydl.base import html
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.expr import Expr, Load, on_operands
 from polydl.model.layout import NO_AXES, Layout, row_major

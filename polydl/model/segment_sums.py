@@ -5,8 +5,8 @@ vector (`val[p][r][c] * x[idx[p]][c]`, added up over c, too)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import adds, subtracts
 from polydl.model.contraction import iterations, product_factors, says_all
 from polydl.model.conversions import explicit

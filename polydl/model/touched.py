@@ -9,8 +9,8 @@ of another array they tell whether the two share memory (LLVM's runtime checks, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Array, Scop, Statement
 

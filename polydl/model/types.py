@@ -8,13 +8,13 @@ the LP64 data model (System V ABI, x86-64 and AArch64).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
 import numpy as np
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 
 
 class Kind(Enum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polydl.base.errors import ArgumentValueError
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import IndexValues, Scop
 from polydl.native.call_arguments import Memory, torch_tensor

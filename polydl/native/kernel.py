@@ -6,7 +6,7 @@ import ctypes
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from polydl.base import html
 from polydl.base.errors import ArgumentTypeError, ArgumentValueError
+from polydl.base.records import dataclass
 from polydl.measure.compiler import CompilerTooSlow
 from polydl.measure.unit import environment
 from polydl.model.bfloat16 import widened

@@ -10,11 +10,11 @@ import ctypes
 import platform
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.cache import Cache, compiler_parts, key_of
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.measure import Toolchain
 from polydl.measure.compiler import CompilerTooSlow, find_compiler, link_flags, run_compiler
 from polydl.target.detect import read_processor

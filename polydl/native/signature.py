@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.frontend.meaning.affine import constant
 from polydl.frontend.meaning.ctypes import VOID, CType
 from polydl.frontend.meaning.symbols import Scope, mentions

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.oracle.c_memory import NULL, Memory, Obj, PartlyUnset
 from polydl.oracle.c_types import (
     DOUBLE,

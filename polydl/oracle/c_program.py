@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.oracle.c_text import parsed
 from polydl.oracle.c_types import CType, Function, Record
 from polydl.oracle.c_values import Named, Scope, Variable

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias, TypeGuard
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.oracle.c_verdicts import Unsupported, place_of
 
 

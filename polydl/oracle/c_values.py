@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple, TypeAlias
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.oracle.c_types import CType, Function, Integer, Record
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.model.types import F32, F64, ElementType, Kind
 from polydl.oracle.scop_numbers import Number, encoded, rounded, wrapped
 

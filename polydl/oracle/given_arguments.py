@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType, spelled
 from polydl.oracle.c_memory import Memory, Obj, Pointer, encoded
 from polydl.oracle.c_program import CProgram

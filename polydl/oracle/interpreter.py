@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.oracle import c_arithmetic
 from polydl.oracle.c_library import LIBRARY
 from polydl.oracle.c_memory import NULL, Memory, Obj, PartlyUnset, Pointer, decoded, encoded

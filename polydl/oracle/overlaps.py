@@ -8,9 +8,9 @@ type with a character's. Where something is only read through both, `restrict` a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.model.scop import Array, BlackBox, Scop, Storage
 
 NUMBERS, MEMORY, EVENT = (f"polydl_region_{word}" for word in ("numbers", "memory", "event"))

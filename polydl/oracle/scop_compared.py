@@ -12,12 +12,13 @@ that are not in order where the output asks for it, are `OUTSIDE`: the output ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from pycparser import c_ast
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Scop, Storage
 from polydl.oracle import c_verdicts

@@ -7,10 +7,11 @@ numbers of objects, which are the source's; its own arrays are objects without a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.model.scop import Array, Scop, Statement
 from polydl.model.types import ElementType, Kind
 from polydl.oracle import c_verdicts

@@ -8,9 +8,10 @@ the text of statements that are kept as they are written, which the caller runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.at_sizes import at_sizes
 from polydl.model.expr import Convert, Expr, Load

@@ -24,8 +24,9 @@ Values are compared by bits: whoever makes a trace writes every NaN in the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from polydl.base.records import dataclass
 
 Where = TypeVar("Where", bound=Hashable)
 """What tells where an access stands: a place in the source, or a statement instance."""

@@ -12,8 +12,8 @@ source:    delinearization as in Grosser et al., "Optimistic delinearization of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Array, Scop, Statement
 from polydl.prove.integers import Affine, Unreadable, divided, number, product

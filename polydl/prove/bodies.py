@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.kernels.packing import square_columns
 from polydl.kernels.transposes import BLOCK_LINES
 from polydl.prove.body_values import Env, Evaluator, LocalArray, added, lane_of

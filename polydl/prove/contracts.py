@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.base.records import dataclass
 from polydl.model.types import spelled
 from polydl.prove.as_plain_c import MEANING, Parsed
 from polydl.prove.element_forms import check_forms

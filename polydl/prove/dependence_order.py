@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, accumulation
 from polydl.model.combiners import Regrouping

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import COMBINERS, Combiner, of_gathering
 from polydl.model.types import F32, ElementType, integer_literal, spelled
 from polydl.prove.integers import Unreadable

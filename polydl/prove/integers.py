@@ -7,11 +7,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.model.types import spelled
 
 

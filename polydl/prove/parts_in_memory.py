@@ -13,9 +13,9 @@ time may not share bytes otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.prove.addresses import address
 from polydl.prove.dependence_order import Order, Touch, check_shared, touched_by

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Any
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.prove.integers import Affine, with_choices
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 from pycparser import c_ast, c_parser
 from pycparser.c_generator import CGenerator
 
+from polydl.base.records import dataclass
 from polydl.kernels.segment_sum import SumFactor
 from polydl.model import isl
 from polydl.model.combiners import adds

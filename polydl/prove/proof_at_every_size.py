@@ -12,12 +12,13 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast, c_generator
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.lower.emit import Generated
 from polydl.lower.guarded_pieces import where_all_runs
 from polydl.lower.instance_marks import without_marks

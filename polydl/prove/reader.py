@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pycparser import c_ast
 from pycparser.c_generator import CGenerator
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.combiners import of_assignment
 from polydl.model.scop import BlackBox, Scop, Statement

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.kernels.segment_sum import SumFactor, segment_function, shares_function
 from polydl.model.types import F32, F64, I32, ElementType, spelled
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pycparser import c_ast, c_generator
 
+from polydl.base.records import dataclass
 from polydl.model.conversions import conversion_of
 from polydl.model.functions import FUNCTIONS
 from polydl.model.types import F32, F64, I32, TYPES, U32, spelled

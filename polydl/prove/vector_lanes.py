@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from polydl.base.records import dataclass
 from polydl.prove.integers import Affine, Unreadable
 from polydl.prove.printed_program import Pointer
 from polydl.prove.symbolic_values import LANE_BY_LANE, MATH, Literal, Load, Operation, Symbol

@@ -9,9 +9,9 @@ such a kernel must read whole columns of that copy, and the sums of the same col
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.types import TYPES, ElementType
 from polydl.prove.addresses import address

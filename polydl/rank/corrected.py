@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.rank.aspects import shared_words
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.recipe import Recipe

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.locality.boxes import IntArray
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import NestLoops

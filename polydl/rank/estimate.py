@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.rank.ranker import FloatArray, Scored
 from polydl.rank.summing import summing_seconds
 from polydl.target import Machine

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.rank.curve_traffic import curve_factors
 from polydl.rank.ranker import FloatArray
 

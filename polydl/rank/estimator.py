@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.dependences.equal_nests import arrays_of, first_equal
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop

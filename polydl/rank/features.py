@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.kernels.contraction_blocks import block_efficiency
 from polydl.locality.batch import BoxAnalysis

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_scalars
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.tree_rows import Inside, becomes_row

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.rank.ranker import FloatArray
 
 ACTIVATIONS = ("relu", "softsign", "silu", "none")

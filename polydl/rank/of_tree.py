@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.kernels.families import rectangle_cycles
 from polydl.kernels.innermost import RowOptions
 from polydl.kernels.narrow_values import row_element

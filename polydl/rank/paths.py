@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.rank.footprints import Part
 from polydl.rank.plain import UNKNOWN, Work

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Count1D, counted
 from polydl.kernels.families import row_cycles
 from polydl.kernels.innermost import Innermost

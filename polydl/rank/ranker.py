@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.schedule.loops import NestLoops

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from polydl.base.errors import InputError, ModelError, one_of
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Scop
 from polydl.rank.cost import CostRanker

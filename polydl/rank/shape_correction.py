@@ -14,12 +14,12 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.recipe import Recipe
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from polydl.base.by_identity import once_for_each
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.kernels.contraction_blocks import Block
 from polydl.kernels.families import block_cycles

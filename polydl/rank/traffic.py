@@ -11,10 +11,10 @@ where both know it, they agree.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.locality.boxes import BoxNest, LoopBatch
 from polydl.locality.contiguity import UnitFootprints, unit_footprints

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.model.scop import Scop, Statement
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.each_once import by_copies

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from polydl.base.errors import ModelError
+from polydl.base.records import dataclass
 from polydl.rank.network import ACTIVATIONS, Layer
 from polydl.rank.ranker import FloatArray
 

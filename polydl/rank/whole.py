@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.dependences.equal_nests import arrays_of
 from polydl.dependences.nests import Nest
 from polydl.dependences.scalars import private_scalars

@@ -11,8 +11,9 @@ two products it stays a scalar, which keeps together what belongs together: the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_scalars, users
 from polydl.equations.step import Rule, Step, applied
 from polydl.model import isl

@@ -20,10 +20,10 @@ that iterations share are computed once, into tables (`tabulate`); behind them l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.equations.step import Step, applied
 from polydl.model import isl

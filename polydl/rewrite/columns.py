@@ -16,8 +16,9 @@ these to stay in a cache: the columns of an atmosphere, or the lines of an impli
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import counted
 from polydl.dependences.scalars import HELD_BYTES, private_storage, users
 from polydl.equations.equality import Instances

@@ -7,9 +7,10 @@ the expression that it is there, of a condition on loops the arm that is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 
+from polydl.base.records import dataclass
 from polydl.equations.decided import simplified, taken
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step, itself

@@ -14,8 +14,9 @@ Vectors hold neighbours in the order of memory, so the search looks at loops tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.equality import Instances
 from polydl.equations.footprint_comparison import ranks
 from polydl.equations.step import RegroupingOnLeave, Step, itself, together

@@ -12,8 +12,9 @@ they are. A loop that walks over rows as one line becomes one over rows, as othe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.equality import Instances
 from polydl.equations.step import Rule, Step
 from polydl.model import isl

@@ -9,8 +9,9 @@ runs in vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.lift import with_functions
 from polydl.equations.step import RegroupingRule, Rule, Step
 from polydl.equations.substitution import MOST, Rebuilt, expression_size, is_slow

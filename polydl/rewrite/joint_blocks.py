@@ -11,8 +11,9 @@ come from what polydl does with any sums.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import dependences
 from polydl.dependences.scalars import private_storage
 from polydl.equations.algebra import NoAlgebra, unknowns

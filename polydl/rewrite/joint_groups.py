@@ -8,9 +8,10 @@ on symbols), and held against the rows of `model.joint_combiners`: a group is fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations, product
 
+from polydl.base.records import dataclass
 from polydl.equations.algebra import NoAlgebra, equal, unknowns
 from polydl.equations.lift import stored_value
 from polydl.model import isl

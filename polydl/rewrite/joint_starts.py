@@ -3,8 +3,7 @@ iterations in front of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from polydl.base.records import dataclass
 from polydl.equations.algebra import NoAlgebra
 from polydl.equations.lift import Equations
 from polydl.model import isl

@@ -8,8 +8,9 @@ The rest of the expression, `beta * C[i][j]`, may come first; then each product 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_scalars, users
 from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.equations.substitution import Rebuilt

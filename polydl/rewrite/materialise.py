@@ -27,8 +27,9 @@ saves work. All of it leaves what is computed as it is: the check compares value
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import dependences
 from polydl.dependences.nests import nests
 from polydl.dependences.scalars import private_depth, private_scalars, private_storage, users

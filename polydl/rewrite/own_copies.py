@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Kind, dependences
 from polydl.dependences.scalars import HELD_BYTES, array_depth, private_storage
 from polydl.equations.step import Rule, Step

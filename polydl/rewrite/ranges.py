@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.time import map_from_affs
 from polydl.rewrite.scratch_array import box_of

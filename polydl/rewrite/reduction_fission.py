@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.step import RegroupingRule, Step
 from polydl.equations.substitution import Rebuilt
 from polydl.model.accumulation import addition

@@ -4,8 +4,9 @@ iterations (`combined`), and the program with parts of that (`Partial`)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.step import Remade
 from polydl.model import isl
 from polydl.model.accumulation import Accumulation, Place, accumulation, places

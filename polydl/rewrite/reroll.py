@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from polydl.base.records import dataclass
 from polydl.equations.equality import Instances
 from polydl.equations.step import RegroupingOnLeave, Step, together
 from polydl.model import isl

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import on_stack, private_storage, users
 from polydl.equations.step import Rule, Step, one_by_one
 from polydl.model import isl

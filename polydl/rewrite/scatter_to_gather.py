@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
+from polydl.base.records import dataclass
 from polydl.equations.step import RegroupingRule, Step, applied
 from polydl.model import isl
 from polydl.model.combiners import adds

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Array, BlackBox, Scop, Statement, Storage
 from polydl.model.time import map_from_affs

@@ -7,10 +7,11 @@ stored is decided in `rewrite.materialise`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import array_depth, private_depth, users
 from polydl.equations.step import Rule, Step
 from polydl.model import isl

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.step import Remade, Step
 from polydl.model.combiners import adds
 from polydl.model.scop import Assignment, BlackBox, Scop, Statement

@@ -16,9 +16,10 @@ source:    generalised loop redundancy elimination (Ding and Shen, "GLORE: gener
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.equations.step import Rule, Step
 from polydl.equations.substitution import Rebuilt
 from polydl.model import isl

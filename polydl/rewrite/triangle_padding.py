@@ -11,8 +11,9 @@ are as much and slow.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.step import Step, one_by_one
 from polydl.model import isl
 from polydl.model.counting import count

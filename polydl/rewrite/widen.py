@@ -8,8 +8,9 @@ Each element is converted once instead of once for each product that it is in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.equations.step import RegroupingRule, Step, one_by_one
 from polydl.model import isl
 from polydl.model.combiners import adds

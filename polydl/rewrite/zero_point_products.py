@@ -4,9 +4,9 @@ others."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_depth
 from polydl.model import isl
 from polydl.model.accumulation import addition

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import private_depth, private_scalars, users
 from polydl.equations.step import Step, applied, one_by_one
 from polydl.equations.substitution import Rebuilt

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.linear_equations import solved
 from polydl.model.scop import Scop, Statement

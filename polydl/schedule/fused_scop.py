@@ -10,9 +10,10 @@ the scop they start from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, permutations, product
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, dependences
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.legality import Violation, violation

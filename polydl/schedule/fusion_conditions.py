@@ -12,9 +12,10 @@ element-wise nest touches no element of the set but its own; what else it reads,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.isl import quota

@@ -4,10 +4,10 @@ algorithm 3 on each neighbour in turn, and those that a variant asks for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from polydl.base.errors import IllegalVariant
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model.isl import quota
 from polydl.model.scop import Assignment

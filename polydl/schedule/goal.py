@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.isl import to_int
 from polydl.model.scop import Scop

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.model.contraction import Contraction, Operand
 from polydl.model.strides import Stride
 from polydl.schedule.loops import KernelLoops, Loop, NestLoops, trips

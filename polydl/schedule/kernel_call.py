@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs

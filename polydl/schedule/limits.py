@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.dependences.directions import NestLegality
 from polydl.dependences.nests import Nest
 from polydl.schedule.loops import Loop, NestLoops

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model import isl
 from polydl.model.contraction import Operand

@@ -39,9 +39,9 @@ import itertools
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.schedule import notation
 from polydl.schedule.limits import RegisterBlocks

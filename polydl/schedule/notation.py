@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from polydl.base.errors import InputError, Span
+from polydl.base.records import dataclass
 from polydl.schedule.loops import BY_ENTRIES, HILBERT, OMP_SCHEDULE
 
 _AXIS = re.compile(r"\{\s*([RCL])\s*:\s*([0-9]+)\s*(\+?)\s*\}")

@@ -7,11 +7,12 @@ region. Transforms of the tree come behind, whichever of the two it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import cast
 
 from polydl.base.errors import IllegalVariant, InputError
+from polydl.base.records import dataclass
 from polydl.dependences.nests import Nest
 from polydl.model.scop import Statement
 from polydl.schedule.as_tree import as_tree

@@ -14,11 +14,12 @@ source:    tensors that shrink and buffers that are used again (Li et al., "oneD
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import takewhile
 
 from polydl.base.by_identity import once_for_each
+from polydl.base.records import dataclass
 from polydl.dependences.scalars import by_iteration, on_stack, private_storage, users
 from polydl.model import isl
 from polydl.model.dataflow import LastWrites, last_writes

@@ -8,9 +8,10 @@ elsewhere, from all dependences (`schedule.tree_check`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
 from polydl.dependences.scalars import private_storage

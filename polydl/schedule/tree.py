@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.scop import Statement
 from polydl.model.time import map_from_affs

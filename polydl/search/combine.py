@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from polydl.base.records import dataclass
 from polydl.rank.estimate import Estimate
 from polydl.schedule.ordered import Ordered
 from polydl.schedule.program_tree import starting_from_zero

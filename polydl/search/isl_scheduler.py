@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.model import isl
 from polydl.model.in_child import in_child
 from polydl.model.isl import context, quota

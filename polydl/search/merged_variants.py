@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from msgspec import structs
 
 from polydl.base.errors import IllegalVariant, InputError, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.base.units import seconds_text
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest

@@ -15,7 +15,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import msgspec
 from polydl.base import resources
 from polydl.base.cache import Cache, compiler_parts, key_of, stamp
 from polydl.base.errors import PolyDLError
+from polydl.base.records import dataclass
 from polydl.base.version import __version__
 from polydl.measure.includes import included
 from polydl.options import Options

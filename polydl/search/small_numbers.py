@@ -11,9 +11,9 @@ whether a schedule is legal is decided on the program itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from polydl.base.records import dataclass
 from polydl.model import isl
 
 KEPT = 8

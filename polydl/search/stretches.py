@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence, Kind
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from polydl.base import html
 from polydl.base.effort import Effort
 from polydl.base.errors import IllegalVariant, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.base.units import seconds_text
 from polydl.dependences.analysis import Dependence
 from polydl.lower.emit import Generated, generate

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import jinja2
 
 from polydl.base.errors import ToolchainError
+from polydl.base.records import dataclass
 from polydl.base.resources import templates
 from polydl.target.detect import calibration_path, detect
 from polydl.target.isa import VECTOR_TYPES

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import platformdirs
 
+from polydl.base.records import dataclass
 from polydl.target.machine_files import load, preset, preset_match, preset_names
 from polydl.target.model import CacheLevel, Machine, Provenance, Simd
 from polydl.target.narrower import narrowed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.model.combiners import SUM
 from polydl.model.expr import Binary, Call, Conditional, Convert, Expr, Load, operands
 from polydl.model.functions import Vector, function_called, function_of

@@ -6,11 +6,12 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from polydl.base.errors import InputError, InputErrors, Span
+from polydl.base.records import dataclass
 from polydl.model.types import TYPES, spelled
 from polydl.target.model import OBSERVED, CacheLevel, Machine, Memory, Provenance, Simd, Tlb
 from polydl.target.products import MEASURED

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from enum import Enum
 from typing import Any
 
 from polydl.base import html
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType, element_type
 
 

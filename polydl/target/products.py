@@ -11,8 +11,9 @@ A new instruction is a row here, the C of its function in `templates/microkernel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.model.contraction import OLD, Contraction
 from polydl.model.expr import Binary, Call, Conditional, Expr, operands
 from polydl.model.functions import function_of

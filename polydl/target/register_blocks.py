@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType
 from polydl.target.isa import Isa
 

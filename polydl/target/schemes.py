@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType
 from polydl.target import register_blocks
 from polydl.target.isa import Isa

@@ -11,11 +11,12 @@ others may see behind it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.liveness import assigned_names

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError
+from polydl.base.records import dataclass
 from polydl.frontend.core.loop_forms import Loop, begun_by
 from polydl.frontend.core.tree_parts import integer, replaced, summands
 from polydl.frontend.lower.raw import SourceLoop

@@ -9,11 +9,11 @@ for (;;) { if (i >= n) break; …; i++; }  condition: !(i >= n);  step: i++
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.node_copies import with_in_place
 from polydl.frontend.core.tree_parts import integer, items_of, negated
 from polydl.frontend.meaning.liveness import (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.base.records import dataclass
 from polydl.frontend.core.alpha_renaming import alpha_renamed
 from polydl.frontend.core.loop_forms import statements, value_before
 from polydl.frontend.core.pointers import subscripted

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pycparser.c_ast import Node
 
 from polydl.base.errors import InputError, Span
+from polydl.base.records import dataclass
 from polydl.frontend.lower.entries import in_segments
 from polydl.frontend.lower.raw import (
     RawAccess,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.frontend.lower.raw import Given, RawAccess, Walked
 from polydl.frontend.meaning.affine_terms import symbol_aff
 from polydl.frontend.meaning.data_subscripts import Form

@@ -17,13 +17,14 @@ them: the layers of a network, each a call. A call alone is a region where its f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.node_copies import copied, mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, type_named
 from polydl.frontend.meaning.liveness import changed_names

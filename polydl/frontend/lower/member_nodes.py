@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -12,6 +11,7 @@ from pycparser import c_ast, c_generator
 from pycparser.c_ast import Node
 from pycparser.c_parser import Coord
 
+from polydl.base.records import dataclass
 from polydl.frontend.meaning.records import Leaf, Records
 
 MOST_MEMBERS = 32

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.tree_parts import integer, items_of, type_named
 from polydl.frontend.lower.member_nodes import (
     Row,

@@ -6,11 +6,12 @@ Sets and functions here are zero-dimensional with iterators as isl parameters (s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.meaning.affine import Value
 from polydl.frontend.meaning.data_subscripts import Form
 from polydl.frontend.meaning.symbols import Symbol

@@ -13,11 +13,11 @@ statement of affine loops: that tells whether microkernels can run it (`model.co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core import counters
 from polydl.frontend.core.counters import Counter
 from polydl.frontend.core.loop_forms import Loop, statements

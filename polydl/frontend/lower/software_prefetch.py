@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.node_copies import mapped
 from polydl.frontend.core.tree_parts import declaration, indexed, integer, items_of, replaced, type_named
 from polydl.frontend.lower.member_nodes import written

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.loop_forms import listed
 from polydl.frontend.core.tree_parts import integer, summands, text_of
 from polydl.frontend.meaning.liveness import changed_names

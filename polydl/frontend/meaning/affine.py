@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import ast as python_ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff, symbol_aff, universe
 from polydl.frontend.meaning.ctypes import CType, OtherType

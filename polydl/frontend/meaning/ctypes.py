@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType, spelled
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Value
 from polydl.frontend.meaning.affine_terms import constant_aff
 from polydl.model import isl

@@ -11,9 +11,9 @@ assumed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from polydl.base.records import dataclass
 from polydl.frontend.lower.raw import RawAccess
 from polydl.frontend.meaning.affine_terms import constant_aff, poly_aff
 from polydl.model import isl

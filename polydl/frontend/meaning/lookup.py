@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.loop_forms import step_of
 from polydl.frontend.lower.raw import SourceLoop, Walked
 from polydl.frontend.meaning.affine import NotAffine, Symbols, Value, constant, number, symbol

@@ -8,12 +8,12 @@ elsewhere (lower.overlap, lower.bounds_checks). Whatever is not followed may be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.tree_parts import indexed
 from polydl.frontend.meaning.symbols import Symbol, nodes
 

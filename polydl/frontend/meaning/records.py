@@ -8,11 +8,11 @@ where it computes addresses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.meaning.ctypes import CType, named
 from polydl.frontend.meaning.symbols import Scope
 from polydl.model.types import I32, ElementType

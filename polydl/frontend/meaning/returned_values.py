@@ -18,11 +18,11 @@ For a call in a subscript, bound or condition it is evaluated with the arguments
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.tree_parts import assigned_value, integer, replaced
 from polydl.frontend.meaning.affine import Evaluator, NotAffine, Symbols, Value, number
 from polydl.frontend.meaning.liveness import returns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from pycparser import c_ast
 from pycparser.c_ast import Node
 
+from polydl.base.records import dataclass
 from polydl.frontend.core.tree_parts import text_of
 from polydl.frontend.meaning.ctypes import CType, OtherType, named
 from polydl.frontend.text.chunks import FAKE_TYPES, OPAQUE

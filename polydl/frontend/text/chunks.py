@@ -7,8 +7,8 @@ are blanked. GNU spellings elsewhere are replaced by standard ones of the same l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.frontend.text.linkage import as_c
 from polydl.frontend.text.preprocess import LINE_MARKER
 from polydl.model.types import BF16, F16

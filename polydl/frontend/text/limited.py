@@ -17,8 +17,9 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from polydl.base.records import dataclass
 
 WALL_SECONDS = 300.0
 """A preprocessor that takes longer reads something endless, or its disk is asleep."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from pycparser import c_ast, c_lexer, c_parser
@@ -12,6 +12,7 @@ from pycparser.c_ast import Node
 from pycparser.c_parser import ParseError
 
 from polydl.base.errors import InputError, InputErrors, Span
+from polydl.base.records import dataclass
 from polydl.frontend.text import chunks as chunking
 from polydl.frontend.text.chunks import Chunk
 from polydl.frontend.text.places import Places

@@ -7,9 +7,9 @@ expanded by the preprocessor first (see preprocess.py), since a compiler leaves 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
 from polydl.base.errors import InputError, Span
+from polydl.base.records import dataclass
 from polydl.frontend.text.scan import Directive, SourceText, Token, matching
 
 WORDS = ("microkernel", "assume", "live_out", "dead", "constant", "pure")

@@ -6,12 +6,13 @@ import re
 import subprocess
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pycparser_fake_libc
 
 from polydl.base.errors import InputError, InputErrors, PolyDLError, Span, ToolchainError
+from polydl.base.records import dataclass
 from polydl.base.resources import header_flags
 from polydl.frontend.text import limited
 from polydl.frontend.text.pragmas import Pragma

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 
 TOKEN = re.compile(
     r"""(?P<newline>\r\n|\n)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.frontend.typed.core_values import Pointer, Type
 from polydl.frontend.typed.literals import as_float, nearest_float
 from polydl.model.types import BF16, F16, F32, F64, ElementType

@@ -6,11 +6,12 @@ effects (`Ref`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.model.types import ElementType
 
 # --- types

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.frontend.typed import core_values as pure
 from polydl.frontend.typed import nodes as core
 from polydl.frontend.typed.byte_memory import Datum, Memory, NotRun, Undefined, Whole, decoded, encoded, rounded

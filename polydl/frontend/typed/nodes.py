@@ -7,10 +7,10 @@ means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from polydl.base.errors import Span
+from polydl.base.records import dataclass
 from polydl.frontend.typed.core_values import Obj, Place, Ref, Type, Value, Var
 
 # --- effects

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from pycparser import c_ast
 
+from polydl.base.records import dataclass
 from polydl.frontend.typed.core_values import Const, Obj, Record, Signature, Type, Var
 from polydl.model.types import ElementType
 

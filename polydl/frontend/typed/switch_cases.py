@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pycparser import c_ast
+
+from polydl.base.records import dataclass
 
 _ENDS = c_ast.Return | c_ast.Continue | c_ast.Goto
 _MOST = 64

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from polydl.base.records import dataclass
 
 Shape = Literal["circle", "square", "triangle", "diamond"]
 

@@ -7,13 +7,13 @@ A field that is added leaves the version as it is; one that is renamed, goes, or
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from polydl.base.errors import InputError, InputErrors
+from polydl.base.records import dataclass
 from polydl.target import Machine
 from polydl.target import dumps as machine_text
 from polydl.target import loads as machine_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.inspect.report.charts import bytes_text, quantity
 from polydl.inspect.report.figures import picks, rankers
 from polydl.inspect.report.record import ORIGINAL, Measured, Run, ScopRun

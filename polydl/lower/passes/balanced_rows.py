@@ -8,8 +8,8 @@ would be busy with one of them while others wait.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from polydl.base.records import dataclass
 from polydl.kernels.segment_sum import MOST_PARTS, shares_function
 from polydl.lower.ctree import (
     Assign,

@@ -7,8 +7,9 @@ part overflows. Compilers ask after each product whether that is so, and make no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polydl.base.records import dataclass
 from polydl.kernels.row_loops import together
 from polydl.kernels.vector_text import NotVectorised
 from polydl.lower.cexpr import Helpers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from itertools import product as every_way
 
+from polydl.base.records import dataclass
 from polydl.kernels.families import row_function
 from polydl.kernels.innermost import Argument, RowOptions, printed
 from polydl.kernels.row_loops import in_columns, may_run, row_loops, together

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from polydl.base.records import dataclass
 from polydl.lower.ctree import (
     Assign,
     Binary,

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
 
+from polydl.base.records import dataclass
 from polydl.dependences.directions import nest_legality
 from polydl.dependences.nests import Nest
 from polydl.lower.emit import Generated, generate

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from polydl.base.effort import Comparison, Effort
+from polydl.base.records import dataclass
 from polydl.lower.emit import Generated
 from polydl.lower.guarded_pieces import Question
 from polydl.model import isl

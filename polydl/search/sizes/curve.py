@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from polydl.base.errors import InputError, PolyDLError, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.lower.emit import Generated
 from polydl.lower.splice import for_parameters
 from polydl.measure import ORIGINAL, Measurement, MeasureOptions, Status, Toolchain

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from polydl.base.errors import InputError, one_of
+from polydl.base.records import dataclass
 from polydl.lower.cexpr import FromIsl, Helpers
 from polydl.lower.cprint import expression
 from polydl.lower.guarded_pieces import Among, Asked, Question

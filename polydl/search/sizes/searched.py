@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain, islice
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.nests import nests
 from polydl.lower.emit import Generated, generate
 from polydl.lower.guarded_pieces import dispatched, extents

@@ -4,11 +4,11 @@ sizes as parameters."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from polydl.base.effort import Effort
 from polydl.base.errors import InputError, QuotaExceeded
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.equal_nests import first_equal
 from polydl.dependences.nests import Nest, nests

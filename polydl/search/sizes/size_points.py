@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
+from polydl.base.records import dataclass
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.nests import Nest, nests
 from polydl.model import isl
