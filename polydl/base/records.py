@@ -32,9 +32,7 @@ _USUAL = {"frozen", "slots", "eq", "weakref_slot"}
 _NOT_GIVEN = object()
 
 
-def _made(
-    cls: type, *, frozen: bool = True, slots: bool = False, eq: bool = True, weakref_slot: bool = False
-) -> Any:
+def _made(cls: type, *, frozen: bool = True, slots: bool = False, eq: bool = True, weakref_slot: bool = False) -> Any:
     """A frozen class of fields."""
     own = {name for name, value in vars(cls).items() if value is not None or name != "__hash__"}
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, weakref_slot=weakref_slot)(cls)
@@ -66,9 +64,10 @@ def _init(made: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Callab
             known[f"_make_{name}"] = field.default_factory
             value = f"_make_{name}() if {name} is _not_given else {name}" if field.init else f"_make_{name}()"
             parameters += [f"{name}=_not_given"] if field.init else []
-        elif field.init and field.default is not MISSING:
+        elif field.default is not MISSING:
             known[f"_default_{name}"] = field.default
-            parameters.append(f"{name}=_default_{name}")
+            value = name if field.init else f"_default_{name}"  # a slot has taken its place in the class
+            parameters += [f"{name}=_default_{name}"] if field.init else []
         elif field.init:
             parameters.append(name)
         else:
