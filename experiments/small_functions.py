@@ -84,11 +84,12 @@ def measured(name: str, checkout: Path, folder: Path, given: list[str]) -> dict[
     sizes = [f"--size={size}={value}" for size, value in SIZES[several].items()]
     command = [sys.executable, "-c", ONE, "optimize", str(source), "-o", str(folder / "out.c"), *sizes, *given]
     own = {"PYTHONPATH": str(checkout), "POLYDL_CACHE": str(folder / "cache"), "XDG_DATA_HOME": str(folder)}
-    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    child = {"cwd": folder, "env": {**os.environ, **own}}  # not here, where Python would find this checkout first
+    done = subprocess.run(command, **child, capture_output=True, text=True, check=False)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     before = sum(os.times()[2:4])
     again = [sys.executable, "-m", "polydl", *command[3:]]
-    subprocess.run(again, env={**os.environ, **own}, capture_output=True, check=False)
+    subprocess.run(again, **child, capture_output=True, check=False)
     return {**found, "again": sum(os.times()[2:4]) - before}
 
 
