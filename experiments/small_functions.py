@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STAGES = ("imports", "analysis", "compile", "measure", "check", "other sizes", "total", "again")
@@ -84,7 +85,10 @@ def measured(name: str, checkout: Path, folder: Path, given: list[str]) -> dict[
     sizes = [f"--size={size}={value}" for size, value in SIZES[several].items()]
     command = [sys.executable, "-c", ONE, "optimize", str(source), "-o", str(folder / "out.c"), *sizes, *given]
     own = {"PYTHONPATH": str(checkout), "POLYDL_CACHE": str(folder / "cache"), "XDG_DATA_HOME": str(folder)}
-    child = {"cwd": folder, "env": {**os.environ, **own}}  # not here, where Python would find this checkout first
+    child: dict[str, Any] = {
+        "cwd": folder,
+        "env": {**os.environ, **own},
+    }  # not here, where Python would find this checkout first
     done = subprocess.run(command, **child, capture_output=True, text=True, check=False)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     before = sum(os.times()[2:4])
