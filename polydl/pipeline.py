@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from polydl.base.collecting import rarely_collected
 from polydl.base.effort import Effort
@@ -24,7 +24,6 @@ from polydl.base.errors import NotMeasurable, PolyDLError, QuotaExceeded, Span, 
 from polydl.base.output_files import output_path, write
 from polydl.base.recursion import deep
 from polydl.dependences.nests import nests
-from polydl.exchange.schedule_file import ranking_from_file
 from polydl.frontend import Program
 from polydl.frontend.inline import is_c, located
 from polydl.kernels.pack_ahead import checked, one_region_each
@@ -36,7 +35,6 @@ from polydl.measure.slices import original_slices
 from polydl.measure.source_check import Checked
 from polydl.model.scop import Assignment, Scop
 from polydl.options import OptionChanges, Options, RankChanges
-from polydl.prove import Proof
 from polydl.rank import rankers
 from polydl.rank.estimator import Estimator
 from polydl.rank.ranker import Ranker
@@ -49,19 +47,20 @@ from polydl.schedule.notation import Written
 from polydl.search import own_times
 from polydl.search.beside_source import called_beside_source, runs_here
 from polydl.search.choose_measured import choose
-from polydl.search.fuse_file import fused_file
 from polydl.search.fused_variants import fused_variants
 from polydl.search.legal_ways import Ways, ways
 from polydl.search.loading import load, load_sized, only_scop, program_of, scop_of, with_sizes
 from polydl.search.merged_variants import merged_variants
 from polydl.search.proofs import proof_of
-from polydl.search.scoring import scored
 from polydl.search.sizes.code import EverySize, Timer
 from polydl.search.sizes.curve import Curved, curve_over
 from polydl.search.sizes.find import code_for_other_sizes, timer_of
 from polydl.search.timing_order import TimingOrder, codes_of, compiled
 from polydl.search.variant import Origin, Variant
 from polydl.target import Machine
+
+if TYPE_CHECKING:
+    from polydl.prove import Proof
 
 __all__ = (
     "at_other_sizes", "fuse", "load", "load_sized", "only_scop", "optimize", "rank", "rank_by_each", "scop_of", "score",
@@ -112,6 +111,8 @@ def rank(
     threads = o.threads or (machine.cores if given else o.thread_count(machine))
     ranker = rankers.usable(o.ranker) if ranker is None or isinstance(ranker, str) else ranker
     if o.schedule is not None:
+        from polydl.exchange.schedule_file import ranking_from_file
+
         return ranking_from_file(read, Path(o.schedule), machine, threads, o)
     if o.loops:
         written = (Written(o.loops, "--loops"), Written(o.blocks, "--blocks"))
@@ -192,6 +193,8 @@ def score(
     parts = nests(scop, found)
     ranker = ranker or rankers.usable(o.ranker)
     estimator = Estimator(scop, parts, machine, threads, ranker)
+    from polydl.search.scoring import scored
+
     variants = scored(Origin(scop, found, o.reassociate, o.scratch), parts, lines, estimator)
     seconds = time.perf_counter() - start
     ranges = _ranges(program.read, o)
@@ -425,6 +428,8 @@ def fuse(
     o = (options or Options()).changed(**changes)
     program = load(Path(path), o, require_sizes=False)
     target = output_path(Path(path), output)
+    from polydl.search.fuse_file import fused_file
+
     text, done = fused_file(program, o)
     write(target, text)
     return FuseResult(target, text, done)

@@ -22,7 +22,6 @@ from polydl.measure import Measurement, Report, Status
 from polydl.measure.source_check import Checked
 from polydl.model.scop import Scop
 from polydl.model.touched import premises
-from polydl.prove import Proof
 from polydl.rank.estimate import NOT_RANKED
 from polydl.rank.shape_correction import Correction
 from polydl.rewrite.canonical import Canonical
@@ -37,6 +36,8 @@ from polydl.target import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from polydl.prove import Proof
 
 _NOT_FASTER = "no variant was measurably faster"
 SHOWN = 10

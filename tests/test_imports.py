@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,23 @@ def test_start_is_quick() -> None:
     loaded = help_modules() - bare
     assert not {name.split(".")[0] for name in loaded} & (set(HEAVY) - {"typer", "rich"})
     assert len(loaded) < 350
+
+
+UNUSED = ("polydl.prove", "polydl.exchange", "polydl.learn", "polydl.torch_backend", "scipy", "torch", "pandas")
+"""What no usual run of `polydl optimize` needs."""
+OF_A_SEARCH = ("polydl.pipeline", "polydl.frontend", "polydl.lower", "polydl.measure", "polydl.rewrite", "jinja2")
+"""What a cached result is shown without."""
+
+
+def test_a_run_imports_what_it_needs(tmp_path: Path) -> None:
+    """Counted in modules and classes, as above; the second run of a command imports no search."""
+    (tmp_path / "f.c").write_text("void f(float x[100])\n{\n    for (int i = 0; i < 100; i++)\n        x[i] *= 2;\n}\n")
+    given = ["polydl", "optimize", "f.c", "--no-run", "-o", "o.c", "--machine", "epyc-zen5", "--threads", "1"]
+    code = (
+        f"import os, sys; os.chdir({str(tmp_path)!r}); os.environ['POLYDL_CACHE'] = 'cache'\n"
+        f"sys.argv = {given!r}\nfrom polydl.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code"
+    )
+    first, second = all_modules_after(code), all_modules_after(code)
+    assert "polydl.pipeline" in first
+    assert not [name for name in first if name.startswith(UNUSED)]
+    assert not [name for name in second if name.startswith(OF_A_SEARCH)]

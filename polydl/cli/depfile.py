@@ -9,7 +9,6 @@ from pathlib import Path
 from polydl.base.errors import InputError
 from polydl.base.output_files import output_path, write
 from polydl.cli.compile_commands import database
-from polydl.measure.includes import included
 from polydl.options import Options
 
 
@@ -37,6 +36,8 @@ def prerequisites(source: Path, options: Options, more: Iterable[Path] = ()) -> 
 
     Raises ToolchainError when the compiler does not list the headers.
     """
+    from polydl.measure.includes import included
+
     named = (*options.link, options.ranker, str(options.machine or ""), str(options.schedule or ""))
     files = [Path(name) for name in named if name and Path(name).is_file()]
     headers = included(source, options.cc, (*options.unit_flags(), *options.cflags))

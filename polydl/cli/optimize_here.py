@@ -7,14 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-from polydl import pipeline
 from polydl.base.errors import InputError, OutputError, PolyDLError
 from polydl.base.output_files import output_path, write
 from polydl.cli.answer import Answer, print_json
 from polydl.cli.depfile import Depfile
-from polydl.cli.progress import progress
-from polydl.inspect.documents import optimize_json
-from polydl.inspect.terminal import output_console, page, say, show_optimized
 from polydl.options import Options
 from polydl.search import result_cache
 
@@ -37,12 +33,12 @@ def optimize_here(
     """
     key = None
     record = output_path(file, save) if save is not None else None
-    if run and file.is_file():
+    if (run or output is not None) and file.is_file():
         target = output_path(file, output)
         if record is not None and record.absolute() == target.absolute():
             raise InputError(f"--save and the output are both {target}", hint="give them different names")
         try:
-            key = result_cache.key(file, target, options)
+            key = result_cache.key(file, target, options, run=run)
         except OSError:
             cached = None  # what cannot be read is reported further down, or does not matter to the search
         else:
@@ -52,10 +48,16 @@ def optimize_here(
             if depfile is not None:
                 depfile.write(target, file, options)
             answer.note(cached.document)
-            _show_cached(cached, answer)
+            _show_cached(cached, answer, measured=run)
             if record is not None and cached.record is not None:
                 _write_record(record, cached.record, answer)
             return
+    # Not before: a cached result is shown in less time than this takes to import.
+    from polydl import pipeline
+    from polydl.cli.progress import progress
+    from polydl.inspect.documents import optimize_json
+    from polydl.inspect.terminal import output_console, page, say, show_optimized
+
     with progress(quiet=answer.as_json) as report:
         result = pipeline.optimize(file, output, options, run=run, progress=report)
     if depfile is not None and result.output is not None:
@@ -95,12 +97,14 @@ def optimize_here(
 def _write_record(path: Path, text: str, answer: Answer) -> None:
     write(path, text)
     if not answer.as_json:
+        from polydl.inspect.terminal import output_console, say
+
         say(output_console(), f"recorded the run in {path}: polydl report shows it")
 
 
-def _show_cached(cached: result_cache.CachedResult, answer: Answer) -> None:
+def _show_cached(cached: result_cache.CachedResult, answer: Answer, *, measured: bool) -> None:
     if answer.as_json:
         print_json({**cached.document, "kept_from": result_cache.when(cached)})
         return
-    sys.stdout.write(cached.shown)
-    say(output_console(), f"as measured on {result_cache.when(cached)}; --fresh measures anew")
+    found, again = ("measured", "measures") if measured else ("found", "searches")
+    sys.stdout.write(f"{cached.shown}as {found} on {result_cache.when(cached)}; --fresh {again} anew\n")

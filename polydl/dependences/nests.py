@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polydl.dependences.analysis import Dependence
 from polydl.dependences.legality import conflicts
@@ -39,7 +39,7 @@ class Count1D:
         return isl.floor_div(y, self.stride) if self.stride > 1 else y
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Nest:
     """Statements that stay together, and the loops around all of them."""
 
@@ -55,6 +55,8 @@ class Nest:
     """The nest is perfect and its iterations are the whole product of its loops' ranges."""
     accumulation: Accumulation | None = None
     """How the statement accumulates, when the nest is a single one."""
+    symbolic: Nest | None = field(default=None, compare=False, repr=False)
+    """The same with the sizes of its program as parameters, where it was made of that."""
 
     @property
     def name(self) -> str:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from polydl.locality.boxes import BoxNest
 from polydl.model.strides import known
-from polydl.rank.each_once import copied, each_once
+from polydl.rank.each_once import Alike
 from polydl.rank.ranker import FloatArray
-from polydl.schedule.loops import NestLoops
+from polydl.schedule.loops import KernelLoops, NestLoops
 from polydl.target import CacheLevel
 
 _MOST_TRIPS = 64
 """Iterations of a loop whose lines are looked at one by one, at most."""
 
 
-def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> FloatArray:
+def inflation(nest: BoxNest, structures: Alike, cache: CacheLevel) -> FloatArray:
     """(V, A) by what large power-of-two strides enlarge an operand's footprint in a cache of few sets.
 
     Rows that start a multiple of sets * line apart compete for the same sets: with `used` of the cache's sets the
-    operand fits only `used / sets` of the ways' capacity.
+    operand fits only `used / sets` of the ways' capacity. `structures`: alike in their copies.
     """
     place = {name: a for a, name in enumerate(nest.arrays)}
-    memory: dict[tuple[object, ...], tuple[int, float]] = {}
+    memory: dict[tuple[str, int], tuple[int, float] | None] = {}
 
     def of(structure: NestLoops) -> FloatArray:
         found = np.ones(len(nest.arrays))
@@ -32,40 +30,48 @@ def inflation(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel)
             return found
         packed = {p.operand for p in structure.packs}
         for role in ("A", "B"):
-            if role in packed or structure.operand(role).array not in place:
-                continue  # copied side by side, or what the array's boxes are is not known
-            key = (role, structure.kernel.columns, structure.kernel.rows, structure.kernel.n, structure.inner[-1])
+            if role in packed:
+                continue  # copied side by side
+            key = role, id(structure.kernel)
             if key not in memory:
-                memory[key] = _of_operand(nest, structure, role, cache, place)
-            index, factor = memory[key]
-            found[index] = max(found[index], factor)
+                here = structure.operand(role).array in place  # else what the array's boxes are is not known
+                memory[key] = _of_operand(nest, structure, role, cache, place) if here else None
+            if (factor := memory[key]) is not None:
+                found[factor[0]] = max(found[factor[0]], factor[1])
         return found
 
-    return each_once(structures, len(nest.arrays), copied, of)
+    return structures.asked(len(nest.arrays), of)
 
 
-def again(nest: BoxNest, structures: Sequence[NestLoops], cache: CacheLevel) -> FloatArray:
+def again(nest: BoxNest, structures: Alike, cache: CacheLevel) -> FloatArray:
     """(V, A) how often a line of an operand comes into a cache where a microkernel uses it once for each step.
 
     A microkernel goes along all rows of its block at once. Where they are in so few sets that not all of their lines
     fit there, what does not fit has left the cache before the next step needs the next element of the line.
+    `structures`: alike in their copies.
     """
     place = {name: a for a, name in enumerate(nest.arrays)}
     memory: dict[object, float] = {}
+    rows: dict[int, FloatArray] = {}
 
-    def of(structure: NestLoops) -> FloatArray:
+    def of_kernel(structure: NestLoops, kernel: KernelLoops) -> FloatArray:
         found = np.ones(len(nest.arrays))
-        if structure.kernel is None or structure.over_segment or any(pack.operand == "A" for pack in structure.packs):
-            return found
-        if structure.operand("A").array not in place:
-            return found
-        key = (structure.kernel.m, structure.inner[0].iterator, structure.kernel.reductions)
-        if key not in memory:
-            memory[key] = _of_rows(nest, structure, cache)
-        found[place[structure.operand("A").array]] = memory[key]
+        if (column := place.get(structure.operand("A").array)) is not None:
+            key = (kernel.m, structure.inner[0].iterator, kernel.reductions)
+            if key not in memory:
+                memory[key] = _of_rows(nest, structure, cache)
+            found[column] = memory[key]
         return found
 
-    return each_once(structures, len(nest.arrays), copied, of)
+    def of(structure: NestLoops) -> FloatArray:
+        kernel = structure.kernel
+        if kernel is None or structure.over_segment or any(pack.operand == "A" for pack in structure.packs):
+            return np.ones(len(nest.arrays))
+        if id(kernel) not in rows:
+            rows[id(kernel)] = of_kernel(structure, kernel)
+        return rows[id(kernel)]
+
+    return structures.asked(len(nest.arrays), of)
 
 
 def _of_rows(nest: BoxNest, structure: NestLoops, cache: CacheLevel) -> float:

@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polydl.base.errors import PolyDLError
-from polydl.dependences.nests import Nest
-from polydl.model.scop import Scop
-from polydl.rank.ranker import Ranker, Scored
-from polydl.schedule.loops import NestLoops
-from polydl.target import Machine
+
+if TYPE_CHECKING:
+    from polydl.dependences.nests import Nest
+    from polydl.model.scop import Scop
+    from polydl.rank.ranker import Ranker, Scored
+    from polydl.schedule.loops import NestLoops
+    from polydl.target import Machine
 
 GROUP = "polydl.rankers"
 

@@ -4,17 +4,21 @@ calls of their own (schedule.kernel_call.edge_rows)."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from polydl.base.by_identity import once_for_each
 from polydl.base.errors import QuotaExceeded
+from polydl.dependences.nests import Nest
 from polydl.kernels.contraction_blocks import Block
 from polydl.kernels.families import block_cycles
+from polydl.model import isl
 from polydl.model.counting import count
 from polydl.model.isl import quota
 from polydl.rank.instruction_set import target_isa
 from polydl.rank.plain import LOOP_CYCLES, Inner, Work, iteration_cycles, way_of_compiler
-from polydl.schedule.kernel_call import kernel_call
-from polydl.schedule.loops import Loop, NestLoops
+from polydl.schedule.kernel_call import blocks_of
+from polydl.schedule.loops import KernelLoops, Loop, NestLoops
 from polydl.target import Machine
 
 _OPERATIONS = 2_000_000
@@ -53,17 +57,8 @@ def left_out(structure: NestLoops, work: Work, machine: Machine) -> Left:
 def _left(structure: NestLoops, work: Work, machine: Machine) -> Left:
     kernel, nest = structure.kernel, structure.nest
     assert kernel is not None
-    inside = {loop.iterator: loop for loop in kernel.all}
-    around = tuple(
-        Loop(iterator, iterator, 1 if loop is None else loop.within or 1, None)
-        for iterator in nest.loops
-        if (loop := inside.get(iterator)) is None or loop.within is not None
-    )
-    (statement,) = nest.statements
     try:
-        with quota(f"the blocks of {nest.name}", _OPERATIONS):
-            call = kernel_call(NestLoops(nest, around, kernel=kernel), statement)
-        every, boxes = (count(blocks, _OPERATIONS, _BUDGET) for blocks in (call.blocks, call.domain))
+        every, boxes = (count(blocks, _OPERATIONS, _BUDGET) for blocks in _blocks(nest, kernel, work.scop.sizes))
     except QuotaExceeded:
         return NOTHING
     slanted = max(0.0, (every.lower + every.upper - boxes.lower - boxes.upper) / 2)
@@ -71,6 +66,43 @@ def _left(structure: NestLoops, work: Work, machine: Machine) -> Left:
         return NOTHING
     share = _PART * slanted / ((boxes.lower + boxes.upper) / 2 + _PART * slanted)
     return Left(share, _plain(structure, work, machine) if kernel.rows is None else _in_rows(structure, machine))
+
+
+def _blocks(nest: Nest, kernel: KernelLoops, sizes: Mapping[str, int]) -> tuple[isl.Set, isl.Set]:
+    """All blocks, and those that are boxes: found once for all sizes of a program, where iterations are counted from
+    the same ones at each. Raises QuotaExceeded."""
+    general = nest.symbolic
+    if general is None or any(_origin(general, loop) != _origin(nest, loop) for loop in nest.loops):
+        return _found(nest, kernel)
+    known = _known(general)
+    key = tuple((loop.iterator, loop.within) for loop in kernel.all)
+    if key not in known:
+        known[key] = _found(general, kernel)
+    every, boxes = known[key]
+    return isl.at_values(every, sizes), isl.at_values(boxes, sizes)
+
+
+@once_for_each
+def _known(nest: Nest) -> dict[object, tuple[isl.Set, isl.Set]]:
+    """The blocks of a nest with its sizes as parameters, by the loops of the microkernel."""
+    return {}
+
+
+def _origin(nest: Nest, loop: str) -> tuple[int, int]:
+    return nest.counts[loop].first, nest.counts[loop].stride
+
+
+def _found(nest: Nest, kernel: KernelLoops) -> tuple[isl.Set, isl.Set]:
+    inside = {loop.iterator: loop for loop in kernel.all}
+    around = tuple(
+        Loop(iterator, iterator, 1 if loop is None else loop.within or 1, None)
+        for iterator in nest.loops
+        if (loop := inside.get(iterator)) is None or loop.within is not None
+    )
+    (statement,) = nest.statements
+    with quota(f"the blocks of {nest.name}", _OPERATIONS):
+        made = blocks_of(NestLoops(nest, around, kernel=kernel), statement, kernel.all)
+    return made.every, made.boxes.coalesce()
 
 
 def _in_rows(structure: NestLoops, machine: Machine) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from polydl.locality.boxes import BoxNest, IntArray
 from polydl.model.strides import known
-from polydl.rank.each_once import copied, each_once
+from polydl.rank.each_once import Alike
 from polydl.rank.ranker import FloatArray
 from polydl.schedule.loops import Loop, NestLoops, Packed
 from polydl.target import Machine
@@ -56,8 +56,9 @@ def piece_bytes(lines: FloatArray, runs: FloatArray, innermost: IntArray) -> Flo
     return np.minimum(bytes_ / np.maximum(count, 1.0), PAGE_BYTES)
 
 
-def read_in_place(nest: BoxNest, structures: Sequence[NestLoops]) -> FloatArray:
-    """(V, A) 0 for arrays that are read from copies, whose elements lie in the order of their use; 1 for the others."""
+def read_in_place(nest: BoxNest, structures: Alike) -> FloatArray:
+    """(V, A) 0 for arrays that are read from copies, whose elements lie in the order of their use; 1 for the others.
+    `structures`: alike in their copies."""
     place = {name: a for a, name in enumerate(nest.arrays)}
 
     def of(structure: NestLoops) -> FloatArray:
@@ -66,7 +67,7 @@ def read_in_place(nest: BoxNest, structures: Sequence[NestLoops]) -> FloatArray:
             found[place[structure.operand(pack.operand).array]] = 0.0
         return found
 
-    return each_once(structures, len(nest.arrays), copied, of)
+    return structures.asked(len(nest.arrays), of)
 
 
 def late_seconds(nest: BoxNest, pieces: FloatArray, machine: Machine, level: int) -> FloatArray:
@@ -102,7 +103,7 @@ def unfollowed(nest: BoxNest, structures: Sequence[NestLoops], machine: Machine,
             found[column] = max(found[column], memory[key])
         return found
 
-    return each_once(structures, len(nest.arrays), _copies, of)
+    return Alike.by(_copies, structures).asked(len(nest.arrays), of)
 
 
 def _copies(structure: NestLoops) -> object:

@@ -23,6 +23,7 @@ from polydl.rank.batches import box_nest, loop_batch
 from polydl.rank.compute import before, compute_seconds
 from polydl.rank.conflicts import again, inflation
 from polydl.rank.curve_traffic import curve_factors, curve_positions
+from polydl.rank.each_once import by_copies
 from polydl.rank.estimate import Estimates, Resources
 from polydl.rank.estimate_steps import borders, busiest, runs_going_on
 from polydl.rank.pages import page_footprints, page_misses
@@ -180,12 +181,13 @@ def resources_of(
     moved: dict[str, FloatArray] = {}
     late: dict[str, FloatArray] = {}
     innermost = np.array([len(s.loops) if s.kernel is not None else batch.depth for s in structures])
-    direct = read_in_place(box, structures)
+    alike = by_copies(structures)
+    direct = read_in_place(box, alike)
     for place, cache in enumerate(machine.caches):
         lines = touched[cache.line_bytes]
-        taken = lines * inflation(box, structures, cache)[:, None, :]
+        taken = lines * inflation(box, alike, cache)[:, None, :]
         once = level_bytes(lines, taken, loops, cache, threads, curves, distance)
-        moved[f"L{cache.level}"] = (once * again(box, structures, cache)) @ written_twice(box)
+        moved[f"L{cache.level}"] = (once * again(box, alike, cache)) @ written_twice(box)
         pieces = piece_bytes(lines, found[cache.line_bytes].runs.astype(np.float64), innermost)
         slower = direct * late_seconds(box, pieces, machine, place)
         if cache is machine.caches[-1]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from polydl.model.scop import Scop, Statement
 from polydl.rank.conflicts import again, inflation
+from polydl.rank.each_once import by_copies
 from polydl.rank.estimate import Estimate, Resources
 from polydl.rank.estimate_steps import (
     Innermost,
@@ -121,8 +122,8 @@ def _estimate(program: Program, root: Step, tree: Node, threads: int, far: Far) 
         crowding: dict[Kernel | None, FloatArray] = {None: np.ones(len(footprints.arrays))}
         times = dict(crowding)
         for kernel in dict.fromkeys(row.kernel for row in program.rows if row.kernel is not None):
-            crowding[kernel] = inflation(footprints.nest, [kernel.use], cache)[0]
-            times[kernel] = again(footprints.nest, [kernel.use], cache)[0]
+            crowding[kernel] = inflation(footprints.nest, by_copies([kernel.use]), cache)[0]
+            times[kernel] = again(footprints.nest, by_copies([kernel.use]), cache)[0]
         taken = lines * np.array([crowding[row.kernel] for row in program.rows])
         level = Level(lines, taken, cache.usable, min(threads, cache.shared_by_cores))
         warm = np.maximum(taken[root.row].sum(), distance) <= cache.usable

@@ -35,17 +35,27 @@ class KernelCall:
         return self.extents[self.loops.index(loop)]
 
 
-def kernel_call(
-    structure: NestLoops, statement: Statement, inner: tuple[Loop, ...] | None = None, suffix: str = "mk"
-) -> KernelCall:
-    """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a statement's instances."""
 
-    `inner`: the loops of a block; those that run inside of the structure's microkernel unless given. `suffix`: what
-    the call's name ends in.
+    outer: isl.Map
+    """{ S0[i…] -> [t…] } the block of each instance."""
+    inside: isl.Map
+    """{ S0[i…] -> [u…] } its place in the block."""
+    every: isl.Set
+    """{ S0_mk[t…] }: all blocks."""
+    boxes: isl.Set
+    """{ S0_mk[t…] }: those that are full boxes."""
+    low: tuple[isl.PwAff, ...]
+    """{ S0_mk[t…] -> [u] } the first place in the block along each loop, …"""
+    high: tuple[isl.PwAff, ...]
+    """… and the last one."""
 
-    A block whose instances are not a box (at a slanted edge of the domain) is left out of `domain`.
-    """
-    loops = structure.inner if inner is None else inner
+
+def blocks_of(structure: NestLoops, statement: Statement, loops: tuple[Loop, ...], suffix: str = "mk") -> Blocks:
+    """Split the instances into blocks, and say which of them are boxes. `loops`: those of a block; `suffix`: what the
+    name of a block ends in."""
     y = normalised(structure.nest, statement)
     name = f"{statement.name}_{suffix}"
     outer = map_from_affs(statement.domain, outer_affs(structure, statement))
@@ -65,20 +75,36 @@ def kernel_call(
             .intersect(isl.Map.from_pw_aff(high[-1]).apply_range(isl.Map.lex_ge(isl.unnamed_space(1))))
         )
         box = box.flat_range_product(span)
-    full = block.domain().subtract(box.subtract(block).domain())
-    first = isl.Map.from_domain(block.domain())
-    for d in range(len(loops)):
-        first = first.flat_range_product(isl.Map.from_pw_aff(low[d]))
-    corner = isl.domain_named(outer.reverse(), name).intersect(first.apply_range(inside.reverse()))
+    boxes = block.domain().subtract(box.subtract(block).domain())
+    return Blocks(outer, inside, block.domain(), boxes, tuple(low), tuple(high))
+
+
+def kernel_call(
+    structure: NestLoops, statement: Statement, inner: tuple[Loop, ...] | None = None, suffix: str = "mk"
+) -> KernelCall:
+    """Split the instances into blocks that are boxes, and say where each block begins and how large it is.
+
+    `inner`: the loops of a block; those that run inside of the structure's microkernel unless given. `suffix`: what
+    the call's name ends in.
+
+    A block whose instances are not a box (at a slanted edge of the domain) is left out of `domain`.
+    """
+    loops = structure.inner if inner is None else inner
+    made = blocks_of(structure, statement, loops, suffix)
+    name = f"{statement.name}_{suffix}"
+    first = isl.Map.from_domain(made.every)
+    for low in made.low:
+        first = first.flat_range_product(isl.Map.from_pw_aff(low))
+    corner = isl.domain_named(made.outer.reverse(), name).intersect(first.apply_range(made.inside.reverse()))
     return KernelCall(
         name,
         statement,
-        full.coalesce(),
-        block.domain(),
+        made.boxes.coalesce(),
+        made.every,
         loops,
-        tuple(low),
-        tuple(last.sub(start).add_constant_val(isl.value(1)) for start, last in zip(low, high, strict=True)),
-        corner.intersect_domain(full).as_pw_multi_aff(),
+        made.low,
+        tuple(last.sub(start).add_constant_val(isl.value(1)) for start, last in zip(made.low, made.high, strict=True)),
+        corner.intersect_domain(made.boxes).as_pw_multi_aff(),
     )
 
 

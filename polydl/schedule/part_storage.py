@@ -21,7 +21,7 @@ from itertools import takewhile
 from polydl.base.by_identity import once_for_each
 from polydl.dependences.scalars import by_iteration, on_stack, private_storage, users
 from polydl.model import isl
-from polydl.model.dataflow import last_writes
+from polydl.model.dataflow import LastWrites, last_writes
 from polydl.model.isl import quota
 from polydl.model.scop import Array, Scop, Statement, Storage
 from polydl.schedule.tree import Kernel, Leaf, Member, Node, Run, Step, bands, statements, steps, times
@@ -173,7 +173,10 @@ def _buffer(
     shared = _shared(ways, using)
     if not shared or not all(a.exact for s in using for a in s.accesses if a.array == array.name):
         return None
-    flow = last_writes(using, array.name, scop.context)
+    sources = _sources(scop)
+    if array.name not in sources:
+        sources[array.name] = last_writes(using, array.name, scop.context)
+    flow = sources[array.name]
     if not flow.before.is_empty():
         return None
     in_time = [
@@ -211,6 +214,12 @@ def _buffer(
         return None
     size = _pages((length + 1) * array.element.bytes)
     return Buffer(array.name, within, low.coalesce(), length + 1, size, parallel, first, last)
+
+
+@once_for_each
+def _sources(scop: Scop) -> dict[str, LastWrites]:
+    """By array the sources of what all of a program's statements read of it, whatever the tree."""
+    return {}
 
 
 def _pages(size: int) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from polydl.lower.emit import generate
 from polydl.lower.splice import splice
 from polydl.options import Options
-from polydl.prove import Proof, prove, prove_every_size
 from polydl.rewrite.canonical import Canonical
 from polydl.search.sizes.code import EverySize, Symbolic
 from polydl.search.variant import Variant
+
+if TYPE_CHECKING:
+    from polydl.prove import Proof
 
 
 def proof_of(program: Canonical, variant: Variant, o: Options) -> Proof:
@@ -18,6 +21,8 @@ def proof_of(program: Canonical, variant: Variant, o: Options) -> Proof:
 
     Raises QuotaExceeded.
     """
+    from polydl.prove import prove
+
     read = program.read
     marked = generate(variant.program, variant.tree, instances=True)
     texts = [splice(read.source, [(read, piece)], "") for piece in (variant.generated, marked)]
@@ -29,6 +34,8 @@ def proved_for_all_sizes(symbolic: Symbolic, made: EverySize | str, o: Options) 
     be wrong is a reason in place of it."""
     if isinstance(made, str) or not o.prove:
         return made
+    from polydl.prove import Proof, prove_every_size
+
     if made.marked is None:
         return replace(made, proof=Proof("open", (), reason="code of its kind is not read back"))
     proof = prove_every_size(

@@ -25,7 +25,6 @@ from polydl.base import resources
 from polydl.base.cache import Cache, compiler_parts, key_of, stamp
 from polydl.base.errors import PolyDLError
 from polydl.base.version import __version__
-from polydl.measure.includes import included
 from polydl.options import Options
 from polydl.rank import plugged
 
@@ -45,7 +44,7 @@ class CachedResult:
     shown: str
     """What is printed otherwise."""
     seconds: float
-    """Since the epoch: when it was measured."""
+    """Since the epoch: when it was found."""
     record: str | None = None
     """The record of the run (polydl.inspect.report.record), where it was asked for."""
 
@@ -59,13 +58,14 @@ class _Entry:
     result: CachedResult
 
 
-def key(source: Path, written: Path, options: Options) -> str:
-    """Digest of all that the result of optimizing `source` depends on but its headers. Raises InputError, OSError."""
-    return key_of(_parts(source, written, options))
+def key(source: Path, written: Path, options: Options, *, run: bool = True) -> str:
+    """Digest of all that the result of optimizing `source` depends on but its headers. `run`: whether variants are
+    measured. Raises InputError, OSError."""
+    return key_of(_parts(source, written, options, run=run))
 
 
-def _parts(source: Path, written: Path, options: Options) -> Iterator[bytes | str]:
-    yield f"{__version__} {Path.cwd()} {written}"
+def _parts(source: Path, written: Path, options: Options, *, run: bool) -> Iterator[bytes | str]:
+    yield f"{__version__} {Path.cwd()} {written} {run}"
     for _, path in resources.own_files():
         yield stamp(path)
     yield source.read_bytes()
@@ -105,6 +105,8 @@ def load(name: str) -> CachedResult | None:
 
 def save(name: str, result: CachedResult, source: Path, options: Options) -> None:
     """Keep the result of optimizing `source`. Where that is not possible there is a warning, and nothing else."""
+    from polydl.measure.includes import included
+
     try:
         headers = included(source, options.cc, (*options.unit_flags(), *options.cflags))
     except PolyDLError as error:
@@ -123,5 +125,5 @@ def _digest(path: Path) -> str:
 
 
 def when(result: CachedResult) -> str:
-    """When a result was measured, for people."""
+    """When a result was found, for people."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(result.seconds))

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polydl.base.units import difference_text
 from polydl.lower.emit import Generated
-from polydl.prove import Proof
 from polydl.rank.corrected import Estimated, Next, timed_next
 from polydl.rank.shape_correction import Correction
 from polydl.search.sizes.choose import characters as length_of
 from polydl.search.variant import Variant
+
+if TYPE_CHECKING:
+    from polydl.prove import Proof
 
 ROUNDS = (2, 3)
 """Variants of the first round, and of each later one: what two compilers make in one or two turns. Replays with one

@@ -9,8 +9,6 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import jinja2
-
 from polydl.base.errors import ToolchainError
 from polydl.base.resources import templates
 from polydl.target.detect import calibration_path, detect
@@ -74,6 +72,8 @@ def measure(machine: Machine, compiler: str = "cc", isa: str | None = None) -> d
     path = shutil.which(compiler)
     if path is None:
         raise ToolchainError(f"no C compiler '{compiler}'", hint="install gcc or clang, or name one")
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),
         undefined=jinja2.StrictUndefined,

@@ -15,6 +15,7 @@ from polydl.frontend import load
 from polydl.model.scop import Scop
 from polydl.rank.batches import box_nest
 from polydl.rank.conflicts import again
+from polydl.rank.each_once import by_copies
 from polydl.schedule.loops import apply
 from polydl.schedule.transforms import Microkernel, Pack, Permute
 from polydl.target import CacheLevel, preset
@@ -41,7 +42,7 @@ def estimated(length: int, rows: int, cache: CacheLevel = FIRST, *, copied: bool
     structure = apply(nest, [Microkernel(i, j, rows, 32, (k,)), Permute((j, i)), *copies])
     box = box_nest(scop, nest, hull=True)
     assert box is not None
-    return float(again(box, [structure], cache)[0, box.arrays.index("A")])
+    return float(again(box, by_copies([structure]), cache)[0, box.arrays.index("A")])
 
 
 def counted(length: int, rows: int, cache: CacheLevel = FIRST) -> float:
@@ -119,7 +120,7 @@ def windows(width: int, channels: int, reduce: tuple[str, ...], rows: int = 9) -
             held.move_to_end(line)
             if len(held) > FIRST.ways:
                 held.popitem(last=False)
-    return float(again(box, [structure], FIRST)[0, box.arrays.index("in")]), missed / len(seen)
+    return float(again(box, by_copies([structure]), FIRST)[0, box.arrays.index("in")]), missed / len(seen)
 
 
 @pytest.mark.parametrize(("width", "channels"), [(8, 512), (8, 256), (14, 512), (30, 64), (46, 128)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from polydl.rank.plain import Work
 from polydl.rank.slanted import NOTHING, left_out
 from polydl.schedule.loops import apply
 from polydl.schedule.transforms import Microkernel, Tile
+from polydl.search.sizes.size_points import point_at
 
 MACHINE = Options(machine="epyc-zen5").target()
 PROGRAM = """
@@ -87,3 +89,29 @@ def test_nothing_is_left_of_a_box(tmp_path: Path) -> None:
     nest, work = nest_of(tmp_path, "j = 0; j < 90")
     structure = apply(nest, [Microkernel("i", "j", 6, 16, ("k",))])
     assert left_out(structure, work, MACHINE) == NOTHING
+
+
+@pytest.mark.parametrize("bounds", ["j = 0; j <= i", "j = i; j < n", "j = 1; j <= i"])
+def test_blocks_of_all_sizes_are_those_of_each(tmp_path: Path, bounds: str) -> None:
+    """Found with sizes as parameters once, against found at the sizes at hand."""
+    path = tmp_path / "f.c"
+    rows = "restrict n][n]"
+    text = PROGRAM.replace("%s ", "").replace("j = 0; j < 90", bounds).replace("restrict 90][90]", rows)
+    path.write_text(text.replace("90", "n").replace("f(float", "f(int n, float"))
+    (scop,) = load(path, require_sizes=False).scops
+    found = dependences(scop, reads=False)
+    general = nests(scop, found)
+    asked = 0
+    for n in (1, 13, 64, 131):
+        point = point_at(scop, found, general, {"n": n})
+        if point is None:
+            continue
+        (nest,) = point.nests
+        assert nest.symbolic is general[0]
+        for m in (4, 9):
+            way = (Tile("i", (m,)), Tile("j", (32,)), Microkernel("i.1", "j.1", m=m, n=32, reduce=("k",)))
+            one, other = (apply(each, way) for each in (nest, replace(nest, symbolic=None)))
+            here, there = (left_out(each, Work(point.scop, nest.statements[0]), MACHINE) for each in (one, other))
+            assert here == there
+            asked += here != NOTHING
+    assert asked

@@ -11,6 +11,7 @@ from polydl import pipeline
 from polydl.frontend import load
 from polydl.rank.batches import box_nest
 from polydl.rank.conflicts import again, inflation
+from polydl.rank.each_once import by_copies
 from polydl.rank.ranker import FloatArray
 from polydl.rank.streams import LATE_FROM, PAGE_BYTES, late_seconds, piece_bytes, unfollowed
 from polydl.schedule.loops import NestLoops
@@ -108,6 +109,7 @@ def test_arrays_whose_boxes_are_not_known_have_no_column() -> None:
     scop, nest, sample = structures("matmul.c", {"M": "64", "N": "2048", "K": "512"}, 50)
     box = box_nest(scop, nest, hull=True)
     assert box
+    alike = by_copies(sample)
     for name in "AB":
         left = replace(box, accesses=tuple(a for a in box.accesses if a.array != name))
         kept = [box.arrays.index(one) for one in left.arrays]
@@ -115,4 +117,4 @@ def test_arrays_whose_boxes_are_not_known_have_no_column() -> None:
         assert np.array_equal(unfollowed(left, sample, MACHINE, 1), unfollowed(box, sample, MACHINE, 1)[:, kept])
         for cache in MACHINE.caches:
             for of in (inflation, again):
-                assert np.array_equal(of(left, sample, cache), of(box, sample, cache)[:, kept])
+                assert np.array_equal(of(left, alike, cache), of(box, alike, cache)[:, kept])

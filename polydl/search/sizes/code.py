@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from polydl.base.effort import Effort
 from polydl.base.errors import QuotaExceeded
@@ -12,12 +13,14 @@ from polydl.dependences.nests import Nest, nests
 from polydl.lower.emit import Generated
 from polydl.lower.guarded_pieces import Narrowed, where_all_runs
 from polydl.model.scop import Scop
-from polydl.prove import Proof
 from polydl.rank.ranker import FloatArray
 from polydl.rewrite.canonical import Canonical, canonical, kept_as_written
 from polydl.schedule.recipe import Recipe
 from polydl.search.sizes.decision_tree import SizeTree
 from polydl.target import Machine
+
+if TYPE_CHECKING:
+    from polydl.prove import Proof
 
 
 @dataclass(frozen=True, slots=True)

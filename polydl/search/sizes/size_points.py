@@ -76,7 +76,8 @@ def point_at(
         return None
     # A loop of one iteration moves nothing, which is no reason to take another for it at these sizes.
     own = [None if n.contraction is None else contraction_at(n.contraction, there) for n in parts]
-    return SizePoint(there, tuple(replace(n, contraction=c) for n, c in zip(made, own, strict=True)))
+    sized = (replace(n, contraction=c, symbolic=p) for n, c, p in zip(made, own, parts, strict=True))
+    return SizePoint(there, tuple(sized))
 
 
 def _multiple(size: int, most: int, period: int) -> int:
