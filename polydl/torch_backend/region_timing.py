@@ -97,7 +97,7 @@ def _seconds(
     if kept is not None:
         mine, eager = json.loads(kept)
         return float(mine), float(eager)
-    mine = eager = 0.0
+    mine, eager, undisturbed = 0.0, 0.0, True
     nodes = list(dict.fromkeys(node for one in made for node in one.group.nodes))
     outputs = [value.node for one in made for value in one.group.outputs]
     inside = frozenset(nodes)
@@ -115,11 +115,12 @@ def _seconds(
         order = list(operators(outputs, inside | set(outputs), frozenset(read)))
         there = elsewhere[k] if sized else {}
         read, wanted, order = ([there.get(node.name, node) for node in some] for some in (read, wanted, order))
-        a, b = seconds(
+        a, b, enough = seconds(
             function, read, wanted, order, whole=whole if k == 0 else (), sizes=values, ends=_ends(here, there)
         )
-        mine, eager = mine + a, eager + b
-    _TIMES.write(key, json.dumps([mine, eager]).encode())
+        mine, eager, undisturbed = mine + a, eager + b, undisturbed and enough
+    if undisturbed:
+        _TIMES.write(key, json.dumps([mine, eager]).encode())
     return mine, eager
 
 
@@ -156,10 +157,11 @@ def _key(made: Sequence[Made], sizes: Sizes) -> str:
 def seconds(
     function: Callable[..., Any], read: Sequence[fx.Node], made: Sequence[fx.Node], nodes: Sequence[fx.Node],
     whole: Sequence[Origin] = (), sizes: Sequence[int] = (), ends: Mapping[fx.Node, tuple[int, int]] | None = None,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float, bool]:  # fmt: skip
     """Least seconds of a region's function, which takes the tensors `read` (and sizes) and gives those `made`, and of
     its nodes in eager PyTorch, in which operators that are `whole` stand for their parts; timed in turns, on inputs of
-    random floats, of random integers between the `ends` of what is read, and of zeros elsewhere."""
+    random floats, of random integers between the `ends` of what is read, and of zeros elsewhere. Then whether both were
+    called often enough before the time for it was over: on a machine that does much else they may not be."""
     eager, taken = _eager(leaves(nodes, read), made, nodes, whole)
     # While torch compiles, its tensors have no memory; what a first call does is watched by a mode of its own.
     with _disable_current_modes(), torch.no_grad():
@@ -175,7 +177,7 @@ def seconds(
             if rounds * sum(max(one, _TURN) for one in least) >= _SECONDS:
                 break
     mine, theirs = least
-    return mine, theirs
+    return mine, theirs, rounds * sum(max(one, _TURN) for one in least) >= _SECONDS
 
 
 def _least_of_some(way: Callable[[], Any]) -> float:
