@@ -26,6 +26,7 @@ from polydl.model import isl
 from polydl.model.scop import Storage
 from polydl.model.types import ElementType
 
+_KEYWORDS = {c_ast.For: "for", c_ast.While: "while", c_ast.DoWhile: "do"}
 _COUNT = "count a variable that is set right in front of the loop and stepped by its last statement alone"
 
 
@@ -35,7 +36,9 @@ class Iterations(Assignments):
     def _loop(self, node: AnyLoop) -> None:
         """A `for`, `while` or `do` loop."""
         loop = loop_of(node)
-        headed = isinstance(node, c_ast.For) and (node.init is not None or node.next is not None)
+        # what goes on with a value that data decide, `for (; k < n; k++)`, is a `while` loop
+        goes_on = any(not_counted.target(part) in self.settings.data for part in loop.step)
+        headed = isinstance(node, c_ast.For) and (node.init is not None or (node.next is not None and not goes_on))
         if loop.left and not self.in_black_box:
             body = _without_continue(loop.body) if headed else None
             if body is None:
@@ -284,13 +287,12 @@ class Iterations(Assignments):
 
     def _unbounded(self, node: AnyLoop) -> InputError:
         """That nothing says how often a `while` or `do` loop runs."""
-        kind = "do" if isinstance(node, c_ast.DoWhile) else "while"
-        why = f"a '{kind}' loop has no bound known in advance, and cannot be kept as it is"
+        why = f"a '{_KEYWORDS[type(node)]}' loop has no bound known in advance, and cannot be kept as it is"
         return self.places.error(why, node, _COUNT, topic="control-flow")
 
     def _while(self, node: AnyLoop) -> None:
-        """A `while` or `do` loop of which nothing says how often it runs."""
-        kind = "while" if isinstance(node, c_ast.While) else "do"
+        """A loop of which nothing says how often it runs."""
+        kind = _KEYWORDS[type(node)]
         if node.cond is None:
             raise self.places.error("the loop has no condition", node, not_counted.WRITE, topic="loop-headers")
         if constant(node.cond, self.scope) and not leaves(node.stmt):
