@@ -65,6 +65,10 @@ def complaint(loop: Loop, state: State) -> InputError:
     found = state.scope.find(name)
     for part in loop.first if found is None else ():
         found = state.scope.declare(part, Storage.REGION, constant) if begun_by(part) == name else found
+    if name in state.settings.data and name in loop.inside:
+        why = f"what the loop counts with, '{name}', is changed in its body where data decide it"
+        hint = "where that stays, leave the loop out of the region; or count in another variable"
+        return places.error(why, loop.header, hint, topic="loop-variables")
     if found is not None:
         reason = refused(name, name in _declared(loop), found, state.settings, state.in_fragment)
         if reason is not None:
