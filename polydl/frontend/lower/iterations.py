@@ -37,8 +37,9 @@ class Iterations(Assignments):
         """A `for`, `while` or `do` loop."""
         loop = loop_of(node)
         # what goes on with a value that data decide, `for (; k < n; k++)`, is a `while` loop
-        goes_on = any(not_counted.target(part) in self.settings.data for part in loop.step)
-        headed = isinstance(node, c_ast.For) and (node.init is not None or (node.next is not None and not goes_on))
+        headed = isinstance(node, c_ast.For) and (
+            node.init is not None or (node.next is not None and not self._steps_data(loop))
+        )
         if loop.left and not self.in_black_box:
             body = _without_continue(loop.body) if headed else None
             if body is None:
@@ -68,11 +69,17 @@ class Iterations(Assignments):
             self._while(node)
 
     def _not_counted(self, loop: Loop, complaint: InputError) -> None:
-        """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`: inside of others it is kept as it is written.
-        Raises `complaint` where it cannot be."""
-        may_be_kept = self.loops and not self.in_fragment and not_counted.moves(loop, self.scope)
+        """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`, or whose variable data stop at a value that is
+        read behind it: inside of others it is kept as it is written. Raises `complaint` where it cannot be."""
+        moves = self._steps_data(loop) or not_counted.moves(loop, self.scope)
+        may_be_kept = self.loops and not self.in_fragment and moves
         if not may_be_kept or self._wrong_in_kept(loop.node):
             raise complaint
+
+    def _steps_data(self, loop: Loop) -> bool:
+        """Whether a loop with a condition steps a variable that is data."""
+        stepped = (not_counted.target(part) in self.settings.data for part in loop.step)
+        return loop.condition is not None and any(stepped)
 
     def _wrong_in_kept(self, node: Node) -> list[InputError]:
         """Keep a loop as it is written; what is wrong where it cannot be."""
