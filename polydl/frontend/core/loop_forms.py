@@ -248,9 +248,9 @@ def _step_apart(body: Node, condition: Node) -> tuple[tuple[Node, ...], Node]:
         if variable is None or variable not in mentions(condition):
             continue
         behind = items[at + 1 :]
-        moved = any(variable in mentions(item) for item in behind) or set(mentions(items[at])) & {
-            name for item in behind for name in assigned_names(item)
-        }
+        others = {name for item in behind for name in assigned_names(item)}
+        own = {item.name for item in items[:at] if isinstance(item, c_ast.Decl)}  # unknown outside of the body
+        moved = any(variable in mentions(item) for item in behind) or set(mentions(items[at])) & (others | own)
         return ((), body) if moved else ((items[at],), c_ast.Compound([*items[:at], *behind], body.coord))
     return (), body
 
