@@ -35,7 +35,7 @@ def refused(name: str, declared: bool, found: Symbol, settings: Settings, in_fra
         if name in settings.escaping:
             return (
                 f"the value of the loop variable '{name}' is used after the scop",
-                f"declare it in the loop: for (int {name} = ...)",
+                f"declare it in the loop, for (int {name} = ...), and give '{name}' behind the loop what it is then",
             )
     if name in settings.data:
         return f"'{name}' is a loop variable here and holds data elsewhere in the scop", "use two names"
