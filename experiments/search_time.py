@@ -145,7 +145,7 @@ def main() -> int:
     options.add_argument("--limit", type=float, default=200.0, help="seconds after which a process is ended")
     options.add_argument("--shown", action="store_true", help="show the rows; nothing is run")
     given = options.parse_args()
-    entries = [entry for entry in catalogue(given.programs.resolve()).values() if not entry.refused]
+    entries = list(catalogue(given.programs.resolve()).values())
     entries.sort(key=lambda entry: (-len(entry.text), entry.name))
     entries = entries[-given.smallest :] if given.smallest else entries
     tasks = list(layers()) if given.convolutions else list(map(of_entry, entries))

@@ -17,7 +17,7 @@ TWO_ERRORS = """void f(int n, const int *restrict p, double A[restrict 10][10])
 { int k = 0;
 #pragma scop
     for (int i = 0; i < 10; i++) {
-        A[i][k] = 1; if (p[i]) k++;
+        A[i][k] = 1; k += p[i];
         A[i][i * i] = 2;
     }
 #pragma endscop

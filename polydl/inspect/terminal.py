@@ -113,7 +113,7 @@ def show_optimized(result: OptimizeResult, *, ran: bool, console: Console | None
     console = console or output_console()
     for done in result.scops:
         if not ran or done.report is None:
-            show_rankings([done.ranking], 10)
+            show_rankings([done.ranking], 10, console=console)
         else:
             _measured_table(console, done)
         notes = [*(done.report.warnings if done.report else ()), *(f"refused: {i}" for i in done.illegal)]
@@ -202,9 +202,12 @@ def _measured_table(console: Console, done: Optimized) -> None:
             say(console, f"dropped: {measured.id} {measured.status.value}: {measured.message}", "red")
 
 
-def show_rankings(rankings: Sequence[Ranking], top: int, there: Sequence[AtSizes] = ()) -> None:
-    """The best ranked variants; `there`: what the output of each runs at the sizes asked about, if they were."""
-    console = output_console()
+def show_rankings(
+    rankings: Sequence[Ranking], top: int, there: Sequence[AtSizes] = (), console: Console | None = None
+) -> None:
+    """The best ranked variants; `there`: what the output of each runs at the sizes asked about, if they were. On
+    standard output where no console is given."""
+    console = console or output_console()
     for number, ranking in enumerate(rankings):
         say(
             console,

@@ -165,9 +165,10 @@ def _bits(a: Range, b: Range) -> Range | None:
     return (0, min(limits)) if limits else None
 
 
-def _quotient(given: Arguments, of: Ranges, _: fx.Node) -> Range | None:
-    a, b, mode = of["self"], of["other"], given.get("rounding_mode") or "floor"
-    if a is None or b is None or b[0] <= 0 or (mode == "trunc" and a[0] < 0):
+def _quotient(_: Arguments, of: Ranges, __: fx.Node) -> Range | None:
+    """Of numbers without a sign, for which all ways to round are one."""
+    a, b = of["self"], of["other"]
+    if a is None or b is None or b[0] <= 0 or a[0] < 0:
         return None
     ends = [x // y for x in a for y in b]
     return min(ends), max(ends)

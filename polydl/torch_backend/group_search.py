@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import queue
 import subprocess
 import sys
@@ -119,8 +120,9 @@ def searched(job: Job) -> Searched:
 
 def _flags(job: Job, text: str) -> tuple[str, ...]:
     """A product is rounded before it is added, as PyTorch's are and Inductor's (`exp(3 * x - max)` of great values is
-    infinite otherwise); kernels say themselves where they want fused multiply-adds."""
-    exact = () if job.fast_math else ("-ffp-contract=off",)
+    infinite otherwise). Kernels say themselves where they want fused multiply-adds, but only for x86: of other
+    processors the compiler has to find them."""
+    exact = ("-ffp-contract=off",) if not job.fast_math and platform.machine() in ("x86_64", "AMD64") else ()
     return (*exact, *job.flags) if job.flags and loads_under_conditions(text, job.cc, header_flags()) else exact
 
 

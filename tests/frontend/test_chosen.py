@@ -149,7 +149,7 @@ def test_a_sum_in_a_scalar_is_private_to_the_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("for (int k = 0; k < at[i]; k++) y[k] = 0;", "the subscript depends on data: data decide the bounds of 'k'"),
+        ("{ own[i] = 1; for (int k = 0; k < own[i]; k++) y[k] = 0; }", "data decide the bounds of 'k'"),
         ("{ const float *p = A[m]; m = 0; y[i] = p[0]; }", "'m' decides where the pointer 'p' points, and changes"),
         ("{ const float *p = T[own[i]]; own[i] = 1; y[i] = p[0]; }", "'own' decides where the pointer 'p' points"),
         ("{ int *q = own; q[i] = 1; const float *p = T[own[i]]; y[i] = p[0]; }", "'own' decides where the pointer"),

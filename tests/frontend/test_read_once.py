@@ -33,7 +33,7 @@ PROGRAMS = {
     name: entry
     for folder in (catalogue(), catalogue(EVERYDAY))
     for name, entry in folder.items()
-    if not entry.refused and entry.parameters(entry.sizes[0])
+    if entry.parameters(entry.sizes[0])
 }
 """Those with sizes that are parameters."""
 Read = Callable[[Entry, Mapping[str, int]], tuple[Scop, ...]]

@@ -141,7 +141,7 @@ def test_the_command_says_it() -> None:
 
 def test_what_is_wrong_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = Proof("wrong", (), reason="line 7: another element of B in S1[0, 0, 1]")
-    monkeypatch.setattr("polydl.search.proofs.prove_every_size", lambda *given, **more: wrong)
+    monkeypatch.setattr("polydl.prove.prove_every_size", lambda *given, **more: wrong)
     done = optimized(prove=True)
     assert done.scops[0].other_sizes == f"other code for them is shown to be wrong: {wrong.reason}"
 

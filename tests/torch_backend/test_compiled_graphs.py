@@ -497,9 +497,9 @@ def test_what_was_measured_slower_stays_eager_without_measuring_again(
     monkeypatch.setenv("POLYDL_CACHE", str(tmp_path))
     timed: list[int] = []
 
-    def slower(*_: Any, **__: Any) -> tuple[float, float]:
+    def slower(*_: Any, **__: Any) -> tuple[float, float, bool]:
         timed.append(1)
-        return 2.0, 1.0
+        return 2.0, 1.0, True
 
     monkeypatch.setattr(region_timing, "seconds", slower)
     reports: list[GraphReport] = []

@@ -69,8 +69,8 @@ class Iterations(Assignments):
             self._while(node)
 
     def _not_counted(self, loop: Loop, complaint: InputError) -> None:
-        """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`, or whose variable data stop at a value that is
-        read behind it: inside of others it is kept as it is written. Raises `complaint` where it cannot be."""
+        """A `for` loop that nothing counts, `for (s = 1; s < n; s *= 2)`, or that data end at a value of its variable
+        which is read behind it: inside of others it is kept as it is written. Raises `complaint` where it cannot be."""
         moves = self._steps_data(loop) or not_counted.moves(loop, self.scope)
         may_be_kept = self.loops and not self.in_fragment and moves
         if not may_be_kept or self._wrong_in_kept(loop.node):

@@ -19,12 +19,15 @@ _TRUTHS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
 
 def has_known_values(name: str, walk: Lookup) -> bool:
     """Whether a scalar is declared in the region and never changed, or each of its values is made of its first one, of
-    loop variables, sizes and scalars like it."""
+    loop variables, sizes and scalars like it: inside of loops that are counted, without which there is nothing to gain
+    from what is kept."""
     settings, left, seen = walk.settings, [name], set[str]()
     first = settings.scope.find(name) or walk.scope.find(name)
     if first is not None and first.storage is Storage.REGION and name not in settings.changed:
         return True
     while left:
+        if not walk.loops:
+            return False
         name = left.pop()
         seen.add(name)
         symbol = settings.scope.find(name)
@@ -50,7 +53,7 @@ def is_between_known(counter: str, walk: Lookup) -> bool:
             return one is not None and one.ctype.is_int and not walk.is_stored(name)
         return has_known_values(name, walk)
 
-    return bool(ends) and all(known(name) for factors in ends for name in factors)
+    return bool(ends and walk.loops) and all(known(name) for factors in ends for name in factors)
 
 
 def _begins_known(name: str, symbol: Symbol | None, walk: Lookup) -> bool:
