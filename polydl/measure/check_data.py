@@ -82,8 +82,10 @@ def _one_special(rng: np.random.Generator, count: int, kind: np.dtype[Any], numb
 
 
 def _huge(rng: np.random.Generator, count: int, kind: np.dtype[Any], number: int) -> Values:
-    """Products of two are finite, those of three may overflow or vanish, and come back with a fourth."""
-    power = np.finfo(kind).maxexp // 2 - 4
+    """Products of two are finite, with room for the sum of thousands of them times an integer, in any order; those of
+    three may overflow or vanish, and come back with a fourth."""
+    most = np.finfo(kind).maxexp
+    power = min(most * 13 // 32, most // 2 - 4)
     signs = np.where(rng.random(count) < 0.5, -1.0, 1.0)
     return signs * np.exp2(np.where((np.arange(count) + number) % 2, power, -power).astype(np.float64))
 

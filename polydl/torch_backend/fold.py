@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from polydl.torch_backend.node_kinds import in_sequence, is_view, memory_of
+from polydl.torch_backend.node_kinds import in_sequence, is_view, memory_of, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,7 @@ def _is_end(node: fx.Node, roots: dict[fx.Node, Any], given: dict[fx.Node, int])
     """Whether something that runs in every call reads the node, and the node is no view of a parameter."""
     if node in given or is_view(node):
         return False
-    pending = list(node.users)
-    while pending:
-        user = pending.pop()
-        if is_view(user):
-            pending += user.users
-        elif user not in roots:
-            return True
-    return False
+    return any(reader not in roots for reader in readers(node))
 
 
 def _joined(ends: Sequence[fx.Node], roots: dict[fx.Node, frozenset[fx.Node]]) -> list[list[fx.Node]]:

@@ -12,7 +12,7 @@ requires:  nothing reads the old elements behind that place, no result is the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from polydl.torch_backend.node_kinds import is_view, memory_of
+from polydl.torch_backend.node_kinds import memory_of, readers
 from polydl.torch_backend.operator_call import arguments_of
 
 _aten = torch.ops.aten
@@ -129,7 +129,7 @@ def _is_safe(
 ) -> bool:
     """Whether elements can be stored in the input where the operators of a chain are."""
     for before, step, store in zip((target, *chain), chain, stores, strict=False):
-        for reader in _readers(before):
+        for reader in readers(before):
             if reader.op == "output":  # the input itself, with what is in it at last, may be a result
                 if before is not target:
                     return False
@@ -138,18 +138,7 @@ def _is_safe(
         given, _ = pytree.tree_flatten((store.by.args, store.by.kwargs))
         if any(isinstance(one, fx.Node) and memory_of(one) in (target, *chain) for one in given):
             return False
-    return all(reader.op != "output" for reader in _readers(chain[-1]))
-
-
-def _readers(node: fx.Node) -> Iterator[fx.Node]:
-    """What reads a tensor, or a view of it."""
-    pending = list(node.users)
-    while pending:
-        user = pending.pop()
-        if is_view(user):
-            pending += user.users
-        else:
-            yield user
+    return all(reader.op != "output" for reader in readers(chain[-1]))
 
 
 def _write(graph: fx.Graph, target: fx.Node, step: fx.Node, store: _Store) -> None:

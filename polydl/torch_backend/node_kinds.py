@@ -58,6 +58,17 @@ def is_view(node: fx.Node) -> bool:
     return bool(node.target.is_view) or node.target is torch.ops.aten._unsafe_view.default
 
 
+def readers(node: fx.Node) -> Iterator[fx.Node]:
+    """What reads a node's tensor, or a view of it."""
+    pending = list(node.users)
+    while pending:
+        user = pending.pop()
+        if is_view(user):
+            pending += user.users
+        else:
+            yield user
+
+
 def base_of(node: fx.Node, found: dict[fx.Node, Kind]) -> fx.Node:
     """The node whose memory a node's tensor lies in, through views."""
     while found.get(node) is Kind.VIEW:

@@ -19,7 +19,7 @@ from polydl.torch_backend.decompositions import ORIGIN, Origin
 from polydl.torch_backend.graph_levels import Region, units
 from polydl.torch_backend.graph_values import Value, value_of
 from polydl.torch_backend.group_check import is_undrawn, leaves, operators
-from polydl.torch_backend.node_kinds import is_view, kinds, reason
+from polydl.torch_backend.node_kinds import is_view, kinds, readers, reason
 from polydl.torch_backend.region_plan import Made, at
 from polydl.torch_backend.straight_line import function_of
 
@@ -108,7 +108,7 @@ def _seconds(
         if any(sum(v.elements * v.dtype.itemsize for v in (*one.group.inputs, *one.group.outputs)) > _MOST_BYTES
                for one in here):  # fmt: skip
             continue
-        wanted = [v.node for one in made for v in one.group.outputs if not set(_readers(v.node)) <= inside]
+        wanted = [v.node for one in made for v in one.group.outputs if not set(readers(v.node)) <= inside]
         plan = region_plan.planned(Region(tuple(nodes), tuple(wanted)), here)
         function, _ = graph_assembly.region(graph_assembly.data_of(plan), [one.code for one in here], module)
         read = [value.node for value in plan.inputs]
@@ -132,17 +132,6 @@ def _ends(made: Sequence[Made], there: Mapping[str, fx.Node]) -> dict[fx.Node, t
         for position, least, most in one.group.index_ranges
     )
     return {there.get(node.name, node): (least, most) for node, least, most in values}
-
-
-def _readers(node: fx.Node) -> Iterator[fx.Node]:
-    """What reads a node's tensor, through views."""
-    pending = list(node.users)
-    while pending:
-        user = pending.pop()
-        if is_view(user):
-            pending += user.users
-        else:
-            yield user
 
 
 def _key(made: Sequence[Made], sizes: Sizes) -> str:
